@@ -1,0 +1,30 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set everything up by themselves.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/
+
+.PHONY: demo test lint bench clean
+demo: $(VENV)/ready
+	$(RUN)sihash demo
+
+test: lint
+	$(RUN)pytest -q -n 2 --durations=10
+
+lint: $(VENV)/ready
+	$(RUN)ruff check src tests benchmarks
+	$(RUN)ruff format --check src tests benchmarks
+	$(RUN)mypy
+	$(RUN)lint-imports
+
+bench: $(VENV)/ready
+	$(RUN)python -m benchmarks.solvers
+	$(RUN)python -m benchmarks.incremental
+
+# Made anew whenever what it is made from changes.
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,112 @@
+"""What every hash learner of this package promises, written once: codes out, files, scikit-learn manners."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sihash import codes, modelfile
+from sihash._typing import Array
+from sihash.kernel import row_blocks
+
+
+class Hasher(TransformerMixin, BaseEstimator):
+    """Base of `SIH` and the baselines.
+
+    A subclass stores its parameters in ``__init__`` (``n_bits`` among them), learns in ``fit``, and gives
+    ``_scores(X)`` (n × n_bits, one block of checked rows), ``_state()`` and ``_set_state(header, tensors)``.
+    """
+
+    n_bits: int
+    n_features_in_: int
+
+    def decision_function(self, X: Any) -> Array:
+        """Signed scores, n × n_bits; bit ``j`` of a code is +1 where column ``j`` is ≥ 0."""
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        scores = np.empty((len(X), self.n_bits), dtype=X.dtype)
+        for rows in row_blocks(len(X)):
+            scores[rows] = self._scores(X[rows])
+        return scores
+
+    def transform(self, X: Any) -> Array:
+        """Codes as packed uint8, n × ceil(n_bits / 8); `sihash.codes` states the bit order."""
+        check_is_fitted(self)
+        X = self._check_rows(X)
+        packed = np.empty((len(X), codes.n_bytes(self.n_bits)), dtype=np.uint8)
+        for rows in row_blocks(len(X)):
+            packed[rows] = codes.pack(codes.sign(self._scores(X[rows])))
+        return packed
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns of `transform`: the bits that each byte holds."""
+        check_is_fitted(self)
+        first = range(0, self.n_bits, 8)
+        return np.array([f"bits{b}_{min(b + 7, self.n_bits - 1)}" for b in first], dtype=object)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted hasher to one checksummed file (see `sihash.modelfile`)."""
+        check_is_fitted(self)
+        header, tensors = self._state()
+        self._write(path, header, tensors)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a hasher that `save` wrote."""
+        header, tensors = modelfile.read(path)
+        if header.get("class") != cls.__name__:
+            raise modelfile.ModelFileError(
+                f"{path} holds a {header.get('class')} model; open it with {header.get('class')}.load."
+            )
+        params = dict(header["params"])
+        params.update({k.removeprefix("param."): v for k, v in tensors.items() if k.startswith("param.")})
+        hasher = cls(**params)
+        hasher.n_features_in_ = int(header["n_features_in"])
+        if "feature_names_in" in header:
+            hasher.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        hasher._set_state(header, tensors)
+        return hasher
+
+    def _write(self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
+        params, arrays = _split_params(self.get_params(deep=False))
+        header = {"class": type(self).__name__, "params": params, "n_features_in": self.n_features_in_, **header}
+        if hasattr(self, "feature_names_in_"):
+            header["feature_names_in"] = self.feature_names_in_.tolist()
+        modelfile.write(path, header, {**arrays, **tensors})
+
+    def _check_rows(self, X: Any) -> Array:
+        return validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _scores(self, X: Array) -> Array:
+        raise NotImplementedError
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        raise NotImplementedError
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+        raise NotImplementedError
+
+
+def _split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Parameters for the JSON header, and those that are arrays. A generator's state is not kept."""
+    plain, arrays = {}, {}
+    for name, value in params.items():
+        if isinstance(value, np.ndarray):
+            arrays[f"param.{name}"] = value
+        elif isinstance(value, np.generic):
+            plain[name] = value.item()
+        elif isinstance(value, np.random.RandomState):
+            plain[name] = None
+        else:
+            plain[name] = value
+    return plain, arrays

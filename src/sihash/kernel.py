@@ -1,0 +1,128 @@
+"""From vectors to kernel features: centre, unit length, anchors, RBF map with a bias column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from sihash._typing import Array
+
+BLOCK_ROWS = 4096  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
+
+
+def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
+    """Slices that cover ``range(n)`` in order."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def normalise(X: Array, mean: Array) -> Array:
+    """Centre to ``mean``, then scale every row to unit length, in the float type of ``X``.
+
+    A row equal to the mean has no direction and stays zero.
+    """
+    Z = X - mean.astype(X.dtype)
+    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    Z /= np.where(lengths > 0, lengths, 1)[:, None]
+    return Z
+
+
+@dataclass(frozen=True)
+class KernelMap:
+    """``φ(x) = [exp(−‖z − a_l‖² / 2σ²) for every anchor a_l] + [1]`` with ``z`` the normalised ``x``.
+
+    ``mean`` has shape (n_features,), ``anchors`` (n_anchors, n_features) in normalised coordinates,
+    ``width`` is σ. The last feature is the constant 1 that stands for the bias.
+    """
+
+    mean: Array
+    anchors: Array
+    width: float
+
+    @property
+    def n_features_out(self) -> int:
+        return len(self.anchors) + 1
+
+    def __call__(self, X: Array, out: Array | None = None) -> Array:
+        """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given."""
+        if out is None:
+            out = np.empty((len(X), self.n_features_out), dtype=X.dtype)
+        A = self._extended_anchors(out.dtype)
+        for rows in row_blocks(len(X)):
+            Z = normalise(X[rows], self.mean).astype(out.dtype, copy=False)
+            out[rows] = rbf(Z, A)
+        return out
+
+    def blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
+        """Φ block by block, for work that never needs all of it."""
+        for rows in row_blocks(len(X)):
+            yield rows, self(X[rows])
+
+    def _extended_anchors(self, dtype: np.dtype) -> Array:
+        return extended_anchors(self.anchors.astype(dtype, copy=False), self.width)
+
+
+def extended_anchors(A: Array, width: float) -> Array:
+    """Anchors with two more columns, so that one product yields the whole exponent of the kernel.
+
+    ``[z, ‖z‖², 1] · [a/σ², −1/2σ², −‖a‖²/2σ²] = −‖z − a‖² / 2σ²``. One more row, of zeros, yields
+    the exponent 0 and so the constant feature 1.
+    """
+    r, d = A.shape
+    E = np.zeros((r + 1, d + 2), dtype=A.dtype)
+    E[:r, :d] = A / width**2
+    E[:r, d] = -0.5 / width**2
+    E[:r, d + 1] = -0.5 * np.einsum("ij,ij->i", A, A) / width**2
+    return E
+
+
+def rbf(Z: Array, extended: Array) -> Array:
+    """Kernel features of normalised rows against `extended_anchors`."""
+    n, d = Z.shape
+    E = np.empty((n, d + 2), dtype=Z.dtype)
+    E[:, :d] = Z
+    E[:, d] = np.einsum("ij,ij->i", Z, Z)
+    E[:, d + 1] = 1
+    exponent = E @ extended.T
+    np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
+    return np.exp(exponent, out=exponent)
+
+
+def choose_anchors(
+    Z: Array, n_anchors: int, how: Literal["random", "kmeans"], rng: np.random.RandomState
+) -> Array:
+    """Pick ``n_anchors`` anchors for normalised rows ``Z``: rows drawn at random, or k-means centres."""
+    if n_anchors >= len(Z):
+        return Z.copy()
+    if how == "random":
+        return Z[rng.choice(len(Z), n_anchors, replace=False)]
+    return kmeans_centres(Z, n_anchors, rng)
+
+
+def kmeans_centres(
+    Z: Array, k: int, rng: np.random.RandomState, *, n_rounds: int = 6, rows_per_centre: int = 16
+) -> Array:
+    """Centres of a few Lloyd rounds on a sample: matrix products only, a second or so for 1,000 centres.
+
+    Anchors need to cover the data, not to be the optimum of k-means, so a short run on
+    ``rows_per_centre · k`` rows is enough. A centre that lost its rows is drawn anew.
+    """
+    sample = Z[rng.choice(len(Z), min(len(Z), rows_per_centre * k), replace=False)]
+    centres = sample[rng.choice(len(sample), k, replace=False)].copy()
+    for _ in range(n_rounds):
+        nearest = np.empty(len(sample), dtype=np.intp)
+        half_norms = 0.5 * np.einsum("ij,ij->i", centres, centres)
+        for rows in row_blocks(len(sample)):
+            nearest[rows] = np.argmax(sample[rows] @ centres.T - half_norms, axis=1)
+        counts = np.bincount(nearest, minlength=k)
+        order = np.argsort(nearest, kind="stable")
+        filled = np.flatnonzero(counts)
+        starts = np.concatenate([[0], np.cumsum(counts[filled])[:-1]])
+        sums = np.add.reduceat(sample[order], starts, axis=0)
+        centres[filled] = sums / counts[filled, None]
+        lost = np.flatnonzero(counts == 0)
+        centres[lost] = sample[rng.choice(len(sample), len(lost), replace=False)]
+    return centres

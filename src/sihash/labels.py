@@ -1,0 +1,126 @@
+"""Class labels of any hashable kind: to numbers 0…K−1 and back, and to JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+
+
+def as_labels(y: Any, n: int) -> Array:
+    """``y`` as a one-dimensional array of ``n`` labels.
+
+    A list that mixes types becomes an object array: numpy alone would turn ``[1, "1"]`` into one label.
+    """
+    if y is None:
+        raise ValueError("This hasher requires y to be passed, but the target y is None: give one label a row.")
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    if not isinstance(y, np.ndarray):
+        y = list(y)
+        y = np.asarray(y) if _one_type(y) else _object_array(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1:
+        raise ValueError(f"Expected one label a row, as an array of shape ({n},), got shape {y.shape}.")
+    if len(y) != n:
+        raise ValueError(f"Expected as many labels as rows, got {len(y)} labels for {n} rows.")
+    _refuse_missing(y)
+    return y
+
+
+def _one_type(values: Sequence[Any]) -> bool:
+    return len({type(v) for v in values}) <= 1 and not isinstance(values[0] if values else 0, tuple)
+
+
+def _object_array(values: Sequence[Any]) -> Array:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _refuse_missing(y: Array) -> None:
+    if y.dtype.kind == "f":
+        missing = np.flatnonzero(~np.isfinite(y))
+    elif y.dtype == object:
+        missing = np.flatnonzero([v is None or v != v for v in y])
+    else:
+        return
+    if len(missing):
+        raise ValueError(
+            f"Input y contains NaN, infinity or None: {len(missing)} rows have no label (the first is row "
+            f"{missing[0]}); leave them out or label them."
+        )
+
+
+def encode(y: Array) -> tuple[Array, Array]:
+    """``(classes, numbers)`` with ``classes[numbers] == y``; classes sorted where they can be compared."""
+    if y.dtype != object:
+        classes, numbers = np.unique(y, return_inverse=True)
+        return classes, numbers.reshape(-1)
+    try:
+        distinct = set(y)
+    except TypeError as error:
+        raise ValueError(f"Labels must be hashable, such as strings, numbers or tuples: {error}.") from None
+    try:
+        ordered = sorted(distinct)
+    except TypeError:  # mixed types have no order of their own: first come, first
+        ordered = list(dict.fromkeys(y))
+    number = {label: k for k, label in enumerate(ordered)}
+    return _object_array(ordered), np.fromiter((number[v] for v in y), dtype=np.intp, count=len(y))
+
+
+def numbers_of(labels: Iterable[Hashable], classes: Array) -> Array:
+    """Positions of ``labels`` in ``classes``; −1 for a label that is not there."""
+    number = {label: k for k, label in enumerate(classes.tolist())}
+    return np.array([number.get(_plain(v), -1) for v in labels], dtype=np.intp)
+
+
+def extend(classes: Array, new: Iterable[Hashable]) -> Array:
+    """``classes`` followed by ``new`` labels, of a dtype that holds both unchanged."""
+    new = list(new)
+    if not new:
+        return classes
+    old_types = {type(v) for v in classes.tolist()}
+    plain = [_plain(v) for v in new]
+    if {type(v) for v in plain} <= old_types and classes.dtype != object:
+        return np.concatenate([classes, np.asarray(plain)])
+    return _object_array(classes.tolist() + plain)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def to_json(values: Array) -> dict[str, Any]:
+    """Labels or ids as JSON; what JSON cannot hold exactly is refused with its type."""
+    items = values.tolist()
+    for item in items:
+        _check_storable(item)
+    kind = "object" if values.dtype == object else values.dtype.str
+    return {"dtype": kind, "values": items}
+
+
+def _check_storable(item: Any) -> None:
+    if isinstance(item, tuple):
+        for part in item:
+            _check_storable(part)
+    elif not isinstance(item, str | int | float | bool | None):
+        raise TypeError(
+            f"Labels and ids of type {type(item).__name__} cannot be written to a file; "
+            "use strings, numbers, or tuples of them."
+        )
+
+
+def from_json(stored: dict[str, Any]) -> Array:
+    """The inverse of `to_json`: JSON lists were tuples."""
+    if stored["dtype"] != "object":
+        return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
+    return _object_array([_as_tuple(v) for v in stored["values"]])
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(v) for v in value) if isinstance(value, list) else value

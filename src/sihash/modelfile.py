@@ -1,0 +1,102 @@
+"""Model files: safetensors with a JSON header, a format version and a SHA-256 over every byte; no pickle.
+
+Layout: a plain safetensors file whose ``__metadata__`` holds three strings: ``format`` ("sihash/1"),
+``header`` (JSON, what the model says of itself) and ``sha256``: the digest of the whole file as it
+stands with that digest written as 64 zeros. A flipped byte anywhere changes the digest or the zeros' place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from sihash._typing import Array
+
+FORMAT = "sihash"
+VERSION = 1
+_BLANK = b"0" * 64
+
+
+class ModelFileError(ValueError):
+    """A model file that is truncated, altered, foreign, or written by a newer sihash."""
+
+
+def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    """Write a model so that ``path`` holds the old file or the new one, whole, whatever happens."""
+    target = Path(path)
+    metadata = {"format": f"{FORMAT}/{VERSION}", "header": json.dumps(header), "sha256": _BLANK.decode()}
+    blob = safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
+    digest = hashlib.sha256(blob).hexdigest().encode()
+    place = _digest_place(blob)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as temporary:
+        try:
+            for piece in (blob[:place], digest, memoryview(blob)[place + 64 :]):
+                temporary.write(piece)
+            temporary.flush()
+            os.fsync(temporary.fileno())
+            os.replace(temporary.name, target)
+        except BaseException:
+            Path(temporary.name).unlink(missing_ok=True)
+            raise
+    _sync_directory(target.parent)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Read a model; raises `ModelFileError` with one sentence unless every byte is as it was written."""
+    try:
+        blob = bytearray(Path(path).read_bytes())
+        metadata = _metadata(blob)
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError):
+            raise
+        raise ModelFileError(f"{path} is not a sihash model file, or it was cut short or altered.") from None
+    name, _, version = str(metadata.get("format", "")).partition("/")
+    if name != FORMAT or not version.isdigit():
+        raise ModelFileError(f"{path} is a safetensors file, but not one that sihash wrote.")
+    if int(version) > VERSION:
+        raise ModelFileError(
+            f"{path} has format {version}, this sihash reads up to {VERSION}; install a newer sihash to open it."
+        )
+    _check_digest(path, blob, metadata)
+    return json.loads(metadata["header"]), dict(safetensors.numpy.load(bytes(blob)))
+
+
+def _metadata(blob: bytearray) -> dict[str, str]:
+    length = int.from_bytes(blob[:8], "little")
+    if len(blob) < 8 or length > len(blob) - 8:
+        raise ValueError("truncated")
+    return json.loads(blob[8 : 8 + length])["__metadata__"]
+
+
+def _check_digest(path: str | os.PathLike[str], blob: bytearray, metadata: dict[str, str]) -> None:
+    stored = str(metadata.get("sha256", "")).encode()
+    place = blob.find(b'"sha256":"' + stored) + len(b'"sha256":"')
+    if len(stored) == 64:
+        blob[place : place + 64] = _BLANK
+    if hashlib.sha256(blob).hexdigest().encode() != stored:
+        raise ModelFileError(
+            f"{path} was cut short or altered: its SHA-256 does not match its bytes; restore it from a copy."
+        )
+
+
+def _digest_place(blob: bytes) -> int:
+    """Where the 64 digest characters stand. The header JSON is quoted inside, so the key occurs once."""
+    key = b'"sha256":"'
+    return blob.index(key) + len(key)
+
+
+def _sync_directory(folder: Path) -> None:
+    if os.name == "nt":  # directories cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
