@@ -1,0 +1,61 @@
+"""Hashers that are linear in the RBF features of `sihash.kernel`: SDH and KSH."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sihash import labels
+from sihash._typing import Array
+from sihash.baselines.training import check_count
+from sihash.hasher import Hasher
+from sihash.kernel import KernelMap, choose_anchors, normalise
+
+
+class KernelHasher(Hasher):
+    """Scores ``φ(x)ᵀ P`` with the kernel map ``kernel_`` and the matrix ``coef_`` = P.
+
+    A subclass sets ``classes_``, ``kernel_`` and ``coef_`` (shape (n_anchors + 1, n_bits), the last row being
+    the bias) in ``fit``.
+    """
+
+    classes_: Array
+    kernel_: KernelMap
+    coef_: Array
+
+    def _scores(self, X: Array) -> Array:
+        return self.kernel_(X) @ self.coef_.astype(X.dtype, copy=False)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        header = {"classes": labels.to_json(self.classes_), "width": self.kernel_.width}
+        tensors = {"mean": self.kernel_.mean, "anchors": self.kernel_.anchors, "coef": self.coef_}
+        return header, tensors
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+        self.classes_ = labels.from_json(header["classes"])
+        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
+        self.coef_ = tensors["coef"]
+
+
+def fit_kernel_map(
+    X: Array, numbers: Array, n_anchors: int, kernel_width: float | str, rng: np.random.RandomState
+) -> KernelMap:
+    """The kernel map of a training set: its mean, anchors drawn from its rows, and the width σ."""
+    check_count("n_anchors", n_anchors)
+    mean = X.mean(axis=0, dtype=np.float64)
+    Z = normalise(X, mean)
+    anchors = choose_anchors(Z, n_anchors, "random", rng)
+    return KernelMap(mean, anchors, resolve_width(kernel_width, Z, numbers, rng))
+
+
+def resolve_width(width: float | str, Z: Array, numbers: Array, rng: np.random.RandomState) -> float:
+    """σ as given, or for ``"auto"`` chosen from normalised rows ``Z`` and their class numbers."""
+    if width == "auto":
+        # TODO: sihash.kernel_width.choose_width(Z, numbers, rng) once it is there.
+        sample = Z[rng.choice(len(Z), min(len(Z), 1000), replace=False)].astype(np.float64)
+        squares = np.maximum(2 - 2 * sample @ sample.T, 0)
+        return 0.8 * float(np.sqrt(np.median(squares) / 2)) or 1.0
+    if isinstance(width, bool | str) or not np.isfinite(width) or width <= 0:
+        raise ValueError(f'kernel_width must be "auto" or a positive number, got {width!r}.')
+    return float(width)

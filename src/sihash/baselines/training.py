@@ -1,0 +1,35 @@
+"""What every baseline checks before it learns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from sihash import labels
+from sihash._typing import Array
+from sihash.hasher import Hasher
+
+
+def check_rows(hasher: Hasher, X: Any) -> Array:
+    """``X`` as a float32 or float64 matrix; the hasher remembers its columns."""
+    check_count("n_bits", hasher.n_bits)
+    return validate_data(hasher, X, dtype=[np.float32, np.float64])
+
+
+def check_labelled_rows(hasher: Hasher, X: Any, y: Any) -> tuple[Array, Array, Array]:
+    """``(X, classes, numbers)`` with the label of row ``i`` being ``classes[numbers[i]]``."""
+    X = check_rows(hasher, X)
+    classes, numbers = labels.encode(labels.as_labels(y, len(X)))
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(hasher).__name__} learns from two or more classes, got one class; add rows of another."
+        )
+    return X, classes, numbers
+
+
+def check_count(name: str, value: Any) -> None:
+    """Refuse what is not a whole number ≥ 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
