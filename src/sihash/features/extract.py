@@ -1,0 +1,151 @@
+"""Many images → one matrix of vectors, batch by batch on all cores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from PIL import Image
+
+from sihash._typing import Array
+from sihash.features.gist import Gist
+from sihash.features.images import BadImage, as_image, decode
+from sihash.features.onnx import Onnx
+from sihash.features.pixels import Pixels
+from sihash.threads import map_threads, n_threads
+
+Progress = Callable[[int], None]  # told how many images are done
+
+_CHUNK_IMAGES, _CHUNK_BYTES = 1024, 64 << 20  # held at a time, undecoded
+
+
+class Extractor(Protocol):
+    """Image → vector in two steps: ``prepare`` one decoded image, ``describe`` a stack of prepared ones.
+
+    ``settings`` name the extractor completely: equal settings, equal vectors. Both methods run in threads.
+    ``at_least`` is the smallest side, in pixels, that ``prepare`` has use for; None if it wants all of the image.
+    """
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def settings(self) -> dict[str, Any]: ...
+    @property
+    def at_least(self) -> int | None: ...
+    def prepare(self, image: Image.Image) -> Array: ...
+    def describe(self, batch: Array) -> Array: ...
+
+
+def extractor(features: str, **options: Any) -> Extractor:
+    """The extractor of that name: ``gist``, ``pixels`` or ``onnx:<file>``, with its options."""
+    makers: dict[str, Callable[..., Extractor]] = {"gist": Gist, "pixels": Pixels}
+    try:
+        if features.startswith("onnx:"):
+            return Onnx(features.removeprefix("onnx:"), **options)
+        if features in makers:
+            return makers[features](**options)
+    except TypeError as error:
+        raise ValueError(f"Wrong option for the features {features!r}: {error}.") from None
+    raise ValueError(f"Unknown features {features!r}; use gist, pixels, onnx:<file>, or none for vectors.")
+
+
+def extract(
+    images: Iterable[Any], features: str = "gist", *, progress: Progress | None = None, **options: Any
+) -> Array:
+    """Vectors of images, float32 (n × n_features).
+
+    ``images`` are paths, file contents, uint8 arrays (h × w or h × w × 3) or Pillow images, mixed as you
+    like; ``options`` are those of the extractor, such as ``size``.
+
+    >>> import numpy as np
+    >>> extract(np.zeros((2, 40, 30, 3), np.uint8), "gist").shape
+    (2, 512)
+    """
+    X, problems = extract_stream(images, extractor(features, **options), progress=progress)
+    if problems:
+        first, reason = min(problems.items())
+        raise BadImage(f"{len(problems)} of the images cannot be used; number {first}: {reason}.")
+    return X
+
+
+def extract_stream(
+    images: Iterable[Any], extractor: Extractor, *, progress: Progress | None = None
+) -> tuple[Array, dict[int, str]]:
+    """Vectors of the readable images, in order, and the reasons of the others by their number.
+
+    An item may itself be a `BadImage`: the reader's word that there is nothing to decode.
+    """
+
+    def describe(items: list[Any]) -> tuple[list[Array], dict[int, str]]:
+        prepared, problems = decode_all(items, extractor.prepare, extractor.at_least)
+        if len({p.shape for p in prepared}) > 1:
+            raise _sizes_differ(p.shape for p in prepared)
+        return [extractor.describe(np.stack(prepared))] if prepared else [], problems
+
+    blocks, problems = process(images, describe, extractor.batch, progress)
+    if len({block.shape[1] for block in blocks}) > 1:
+        raise _sizes_differ(block.shape[1:] for block in blocks)
+    return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32), problems
+
+
+def _sizes_differ(shapes: Iterable[tuple[int, ...]]) -> ValueError:
+    kinds = " and ".join(" × ".join(map(str, shape)) for shape in sorted(set(shapes))[:3])
+    return ValueError(f"The images are not of one size ({kinds}); give size=… to have them resized.")
+
+
+def decode_all(
+    items: list[Any], prepare: Callable[[Image.Image], Array], at_least: int | None
+) -> tuple[list[Array], dict[int, str]]:
+    """Prepared images of one batch, and the reasons why some are missing, by their place in the batch."""
+    prepared, problems = [], {}
+    for number, item in enumerate(items):
+        try:
+            if isinstance(item, BadImage):
+                raise item
+            image = decode(item, at_least=at_least) if isinstance(item, bytes) else as_image(item)
+            prepared.append(prepare(image))
+        except BadImage as reason:
+            problems[number] = str(reason)
+    return prepared, problems
+
+
+def process(
+    images: Iterable[Any],
+    work: Callable[[list[Any]], tuple[list[Any], dict[int, str]]],
+    batch: int,
+    progress: Progress | None = None,
+) -> tuple[list[Any], dict[int, str]]:
+    """``work`` on batches side by side: its results strung together, its problems numbered throughout.
+
+    The images are read by one thread, in their order: a compressed archive can be read no other way.
+    """
+    results: list[Any] = []
+    problems: dict[int, str] = {}
+    n_done = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # we refuse those images ourselves
+        for chunk in _chunks(images):
+            step = max(1, min(batch, -(-len(chunk) // n_threads())))
+            batches = [chunk[i : i + step] for i in range(0, len(chunk), step)]
+            for items, (found, missing) in zip(batches, map_threads(work, batches), strict=True):
+                results.extend(found)
+                problems.update({n_done + number: reason for number, reason in missing.items()})
+                n_done += len(items)
+            if progress:
+                progress(n_done)
+    return results, problems
+
+
+def _chunks(images: Iterable[Any]) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    n_bytes = 0
+    for image in images:
+        chunk.append(image)
+        n_bytes += len(image) if isinstance(image, bytes) else 0
+        if len(chunk) == _CHUNK_IMAGES or n_bytes >= _CHUNK_BYTES:
+            yield chunk
+            chunk, n_bytes = [], 0
+    if chunk:
+        yield chunk
