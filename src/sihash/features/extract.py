@@ -25,7 +25,7 @@ class Extractor(Protocol):
     """Image → vector in two steps: ``prepare`` one decoded image, ``describe`` a stack of prepared ones.
 
     ``settings`` name the extractor completely: equal settings, equal vectors. Both methods run in threads.
-    ``at_least`` is the smallest side, in pixels, that ``prepare`` has use for; None if it wants all of the image.
+    ``at_least`` is the smallest side, in pixels, that ``prepare`` has use for; None if it wants all.
     """
 
     @property

@@ -172,7 +172,8 @@ def _bank(side: int) -> _Bank:
     analysis[0] /= 2
     # Cosine k makes k / 2 cycles over the image.
     lowpass = cosines @ (np.exp(-((n / 2 / _CUTOFF) ** 2))[:, None] * analysis)
-    return _Bank(*(M.astype(np.float32) for M in (analysis, cosines, sines, lowpass)), _filters(side))
+    analysis, cosines, sines, lowpass = (M.astype(np.float32) for M in (analysis, cosines, sines, lowpass))
+    return _Bank(analysis, cosines, sines, lowpass, _filters(side))
 
 
 def _filters(side: int) -> tuple[_Filter, ...]:

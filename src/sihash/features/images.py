@@ -37,8 +37,8 @@ def as_image(source: Any) -> Image.Image:
 def decode(data: bytes, *, at_least: int | None = None) -> Image.Image:
     """The picture in ``data`` as RGB, turned upright as its EXIF tag says; of an animation, the first frame.
 
-    A JPEG may be decoded at a half, quarter or eighth of its size, as long as each side keeps twice ``at_least``
-    pixels: a descriptor of 32 × 32 pixels does not need ten million.
+    A JPEG may be decoded at a half, quarter or eighth of its size, as long as each side keeps twice
+    ``at_least`` pixels: a descriptor of 32 × 32 pixels does not need ten million.
     """
     if not data:
         raise BadImage("the file is empty")

@@ -1,0 +1,161 @@
+"""A tree of files, wherever it lives: in a folder, a zip or a tar. Archives are read, never unpacked."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from sihash.datasets.dataset import Reject
+from sihash.features.images import BadImage
+
+GZIP = b"\x1f\x8b"
+MAX_FILE = 256 << 20  # bytes of a single picture or batch; more is no picture
+
+
+class FileTree:
+    """Names and contents of the regular files below a root.
+
+    ``names`` are relative, with forward slashes, in the order in which they are cheapest to read. Links,
+    devices and names that point out of the tree are no part of it; they are in ``odd``.
+    """
+
+    names: list[str]
+    odd: list[Reject]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def open(self, name: str) -> IO[bytes]:
+        raise NotImplementedError
+
+    def read(self, name: str, limit: int = MAX_FILE) -> bytes:
+        """Contents of one file; `BadImage` with the reason if it cannot be had or exceeds ``limit``."""
+        try:
+            with closing(self.open(name)) as file:
+                data = file.read(limit + 1)
+        except Exception as error:  # a damaged or encrypted member fails in the way of its decompressor
+            raise BadImage(f"cannot be read: {error}") from None
+        if len(data) > limit:
+            raise BadImage(f"larger than the {limit >> 20} MiB allowed")
+        return data
+
+    def require(self, name: str) -> bytes:
+        """Contents of a file without which there is no data set."""
+        try:
+            return self.read(name)
+        except BadImage as reason:
+            raise ValueError(f"{name} in {self.path} {reason}.") from None
+
+    def stream(self, names: list[str]) -> Iterator[bytes | BadImage]:
+        """Contents of ``names``, best in the order of the tree; a `BadImage` for an unreadable file."""
+        for name in names:
+            try:
+                yield self.read(name)
+            except BadImage as reason:
+                yield reason
+
+    def fingerprint(self) -> str:
+        """Digest of the archive's bytes."""
+        with open(self.path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def _keep(self, entries: dict[str, Any]) -> dict[str, Any]:
+        """The entries with a safe name; the others are noted as odd."""
+        for name in [name for name in entries if not _is_safe(name)]:
+            del entries[name]
+            self.odd.append(Reject(name, "a name that points out of the archive"))
+        self.names = list(entries)
+        return entries
+
+
+class Folder(FileTree):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.odd = []
+        self.names = sorted(self._walk())
+
+    def _walk(self) -> Iterator[str]:
+        for folder, _, files in os.walk(self.path):
+            for file in files:
+                yield Path(folder, file).relative_to(self.path).as_posix()
+
+    def open(self, name: str) -> IO[bytes]:
+        if not (self.path / name).is_file():  # a pipe or a device would block for ever
+            raise OSError("not a regular file")
+        return open(self.path / name, "rb")
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for name, data in zip(self.names, self.stream(self.names), strict=True):
+            content = str(data).encode() if isinstance(data, BadImage) else data
+            digest.update(f"{name}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
+            digest.update(content)
+        return digest.hexdigest()
+
+
+class Zip(FileTree):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.odd = []
+        self._zip = zipfile.ZipFile(path)
+        self._members = self._keep({i.filename: i for i in self._zip.infolist() if not i.is_dir()})
+
+    def open(self, name: str) -> IO[bytes]:
+        return self._zip.open(self._members[name])
+
+
+class Tar(FileTree):
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.odd = []
+        self._tar = tarfile.open(path)  # noqa: SIM115 - stays open as long as the tree
+        members = [m for m in self._tar.getmembers() if not m.isdir()]
+        self.odd += [Reject(m.name, "a link or device, not a file") for m in members if not m.isreg()]
+        self._members = self._keep({m.name: m for m in members if m.isreg()})
+
+    def open(self, name: str) -> IO[bytes]:
+        file = self._tar.extractfile(self._members[name])
+        assert file is not None  # regular files only
+        return file
+
+
+def _is_safe(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return not (name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0])
+
+
+def open_tree(path: Path) -> FileTree | None:
+    """The tree at ``path``: a folder, or an archive recognised by its content; None for any other file."""
+    if path.is_dir():
+        return Folder(path)
+    try:
+        if zipfile.is_zipfile(path):
+            return Zip(path)
+        if tarfile.is_tarfile(path):
+            return Tar(path)
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+        raise ValueError(f"The archive {path} is damaged: {error}.") from None
+    return None
+
+
+def is_archive(path: Path) -> bool:
+    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+
+
+def gunzipped(data: bytes, limit: int = MAX_FILE) -> bytes:
+    """``data``, decompressed if it is gzip."""
+    if not data.startswith(GZIP):
+        return data
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"The gzip data is larger than the {limit >> 20} MiB allowed.")
+    return data

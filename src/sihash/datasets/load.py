@@ -1,0 +1,210 @@
+"""`load`: from a name or a path to arrays."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from sihash import labels as labels_module
+from sihash._typing import Array
+from sihash.datasets import cache as feature_cache
+from sihash.datasets import cifar10, digits, folders, idx, nuswide, places, vectors
+from sihash.datasets.dataset import Collection, Dataset, Reject, check_fits
+from sihash.datasets.files import open_tree
+from sihash.features import extractor
+from sihash.features.extract import Extractor, decode_all, extract_stream, process
+
+logger = logging.getLogger("sihash")
+Progress = Callable[[int, int | None], None]  # images done, images in all
+
+
+def load(
+    source: str | os.PathLike[str],
+    features: str | None = None,
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    cache: bool = True,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Dataset:
+    """Load a data set by name (``cifar10``, ``mnist``, ``nuswide``, ``digits``) or from a path.
+
+    A path may be a folder, zip or tar of class folders, of IDX files, of CIFAR-10 batches or of NUS-WIDE; or
+    an ``.npz``, ``.npy``, Parquet or Arrow file. What it is, is seen from its content. A name is looked for
+    in ``SIHASH_DATA``, then in the user's cache, and downloaded if it is in neither. A folder that bears the
+    name of a data set is loaded as ``./mnist``.
+
+    Parameters
+    ----------
+    source : name or path
+    features : ``gist``, ``pixels``, ``onnx:<file>``, or None
+        None leaves vectors and images as they are.
+    labels : path or column name
+        The labels of an ``.npy`` file, or the column that holds those of a table.
+    cache : bool
+        Whether features are kept on disk, keyed by content and settings, and taken from there.
+    progress : callable
+        Called with the number of images done and the number in all.
+    **options
+        Of the extractor, such as ``size``.
+
+    >>> data = load("digits", "pixels")
+    >>> data.X_train.shape, data.X_test.shape
+    ((1438, 64), (359, 64))
+    """
+    wanted = None if features in (None, "none") else features
+    chosen = extractor(wanted, **options) if wanted else None
+    if chosen is None and options:
+        raise ValueError(f"Options {', '.join(options)} belong to features, and none were asked for.")
+    collection = read(source, labels)
+    about: dict[str, Any] = {"source": str(source), "kind": collection.kind, "features": features or "none"}
+    if chosen is None:
+        return _finish(collection, *_unchanged(collection, progress), about)
+    if collection.holds_vectors:
+        raise ValueError(
+            f"{source} holds vectors already; features={features!r} are made from images. Leave them out."
+        )
+    entry = feature_cache.key(collection.fingerprint(), chosen.settings) if cache else None
+    stored = feature_cache.read(entry) if entry else None
+    if stored:
+        return Dataset(**stored, **about)
+    data = _finish(collection, *_described(collection, chosen, progress), about)
+    if entry:
+        _keep(entry, data)
+    return data
+
+
+def _keep(entry: str, data: Dataset) -> None:
+    try:
+        feature_cache.write(entry, data)
+    except OSError as error:  # a full or read-only disk costs time at the next load, nothing else
+        logger.warning("The features could not be kept in %s: %s.", feature_cache.folder(), error)
+
+
+def read(source: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Collection:
+    """The collection as it is found, images not decoded yet."""
+    if source == "digits":
+        return digits.read()
+    path = (
+        places.fetch(source)
+        if isinstance(source, str) and source in places.NAMED
+        else Path(source).expanduser()
+    )
+    if not path.exists():
+        raise FileNotFoundError(
+            f"There is nothing at {path}; give a path, or one of the names {', '.join(places.NAMED)}."
+        )
+    return _read_path(path, Path(labels) if labels else None)
+
+
+def _read_path(path: Path, labels: Path | None) -> Collection:
+    """Recognise by content what is at ``path``, and read it."""
+    head = b""
+    if path.is_file():
+        with open(path, "rb") as file:
+            head = file.read(8)
+    if head.startswith(vectors.NPY):
+        return vectors.read_npy(path, labels)
+    if head.startswith((vectors.PARQUET, vectors.ARROW)):
+        return vectors.read_table(path, labels)
+    tree = open_tree(path)
+    if tree is None:
+        raise ValueError(
+            f"{path} is none of the kinds that can be loaded: a folder, zip or tar (of class folders, IDX "
+            "files, CIFAR-10 batches or NUS-WIDE), npz, npy, Parquet, Arrow."
+        )
+    if head.startswith(b"PK") and vectors.is_npz(path):
+        return vectors.read_npz(path)
+    for kind in (cifar10, nuswide, idx):
+        if kind.recognise(tree):
+            return kind.read(tree)
+    return folders.read(tree)
+
+
+def _described(
+    collection: Collection, chosen: Extractor, progress: Progress | None
+) -> tuple[Any, dict[int, str]]:
+    return extract_stream(collection.X, chosen, progress=_counted(collection, progress))
+
+
+def _unchanged(collection: Collection, progress: Progress | None) -> tuple[Any, dict[int, str]]:
+    """Vectors and image arrays as they are; files decoded."""
+    if isinstance(collection.X, np.ndarray):
+        return collection.X, {}
+    n_bytes = 0
+
+    def prepare(image: Image.Image) -> Array:
+        nonlocal n_bytes
+        n_bytes += image.width * image.height * 3
+        check_fits(n_bytes, "The decoded images")
+        return np.asarray(image)
+
+    images, problems = process(
+        collection.X, lambda items: decode_all(items, prepare, None), 64, _counted(collection, progress)
+    )
+    one_size = len({image.shape for image in images}) == 1
+    return np.stack(images) if one_size else images, problems
+
+
+def _counted(collection: Collection, progress: Progress | None) -> Callable[[int], None] | None:
+    return (lambda n: progress(n, len(collection.is_test))) if progress else None
+
+
+def _finish(collection: Collection, X: Any, problems: dict[int, str], about: dict[str, Any]) -> Dataset:
+    """Leave out what could not be used, number the classes, and divide into the two parts."""
+    n = len(collection.is_test)
+    names = collection.names or [f"image {i}" for i in range(n)] if problems else []
+    rejects = [*collection.rejects, *(Reject(names[i], reason) for i, reason in sorted(problems.items()))]
+    kept = np.ones(n, dtype=bool)
+    kept[list(problems)] = False
+    if not kept.any():
+        raise ValueError(_nothing_readable(about["source"], rejects))
+    is_test = collection.is_test[kept]
+    y, class_names = _numbered(collection, kept)
+    train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    return Dataset(
+        X_train=_take(X, train),
+        y_train=None if y is None else y[train],
+        X_test=_take(X, test),
+        y_test=None if y is None else y[test],
+        class_names=class_names,
+        rejects=rejects,
+        **about,
+    )
+
+
+def _nothing_readable(source: str, rejects: list[Reject]) -> str:
+    why = f" ({len(rejects)} files were skipped; {rejects[0].name}: {rejects[0].reason})" if rejects else ""
+    return (
+        f"Nothing readable in {source}{why}; looked for pictures in class folders, IDX files, CIFAR-10 "
+        "batches, NUS-WIDE and vector files."
+    )
+
+
+def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[str]]:
+    """Labels and class names: folder names become numbers, labels of vector files stay as they are."""
+    if collection.y is None:
+        return None, []
+    y = collection.y[kept]
+    if collection.class_names is not None:
+        return y, collection.class_names
+    if y.ndim == 2:
+        return y, [str(k) for k in range(y.shape[1])]
+    classes, numbers = labels_module.encode(y)
+    names = [str(c) for c in classes]
+    return (y if collection.holds_vectors else numbers.astype(np.int64)), names
+
+
+def _take(X: Any, rows: Array) -> Any:
+    """Rows of an array, as a view where they are adjacent, or of a list."""
+    if not isinstance(X, np.ndarray):
+        return [X[i] for i in rows]
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return X[rows[0] : rows[-1] + 1]
+    return X[rows]
