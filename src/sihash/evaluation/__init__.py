@@ -1,5 +1,6 @@
-"""Retrieval measures by Hamming radius."""
+"""Retrieval measures by Hamming radius and by rank, and statistics of the bits."""
 
-from sihash.evaluation.retrieval import RetrievalScores, leave_one_out
+from sihash.evaluation.bits import BitStatistics, bit_statistics
+from sihash.evaluation.retrieval import RetrievalScores, against_database, leave_one_out
 
-__all__ = ["RetrievalScores", "leave_one_out"]
+__all__ = ["BitStatistics", "RetrievalScores", "against_database", "bit_statistics", "leave_one_out"]

@@ -1,8 +1,26 @@
-"""Mean average precision, and precision and recall at every Hamming radius."""
+"""Mean average precision, and precision and recall at every Hamming radius and at chosen ranks.
+
+The conventions, for every number in this package:
+
+- **By radius.** The ball of radius ρ around a query holds the items at distance ρ or less. ``P(ρ)`` is the
+  relevant share of the ball, ``R(ρ)`` the share of all relevant items that lie in it. An empty ball has
+  precision 0.
+- **mAP** is the mean over the queries of ``Σ_ρ P(ρ) · (R(ρ) − R(ρ−1))``, as in the paper. Items at one
+  distance count together, so no order among them is assumed.
+- **By rank.** Items at one distance have no order, yet a cut-off at rank k may fall among them. Precision@k
+  and average precision@k are the expected values when each group of ties is shuffled: exact, free of luck.
+  Average precision@k is ``Σ_{i ≤ k} P@i · relevant(i) / min(k, number of relevant items)``. A database
+  of fewer than k items is ranked to its end; precision@k is still divided by k.
+- **Nothing relevant.** A query without a relevant item has no recall; it is left out of all means, but
+  counted.
+- **Relevant** means the same label; for items with several labels, at least one label in common.
+- **Leave one out.** The query itself is no part of its database. An exact copy of it is.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numba
@@ -12,14 +30,15 @@ from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.codes import as_words
 
+BLOCK_QUERIES = 2048  # ranked at a time: bounds memory whatever the number of queries
+
 
 @dataclass(frozen=True)
 class RetrievalScores:
-    """Means over the queries. ``precision[ρ]`` and ``recall[ρ]`` are for the ball of radius ρ.
+    """Means over the queries; the module states the conventions.
 
-    Average precision of a query is ``Σ_ρ P(ρ) · (R(ρ) − R(ρ−1))``: ties are handled by radius, so it does
-    not depend on the order of equally distant items. An empty ball has precision 0; a query with
-    nothing relevant is left out of every mean and counted in ``n_left_out``.
+    ``precision[ρ]`` and ``recall[ρ]`` are for the ball of radius ρ and together the precision–recall curve;
+    ``precision_at[k]`` and ``mAP_at[k]`` are for the first k items. Without any query to ask, all are NaN.
     """
 
     mAP: float
@@ -27,55 +46,181 @@ class RetrievalScores:
     recall: Array
     n_queries: int
     n_left_out: int
+    precision_at: dict[int, float] = field(default_factory=dict)
+    mAP_at: dict[int, float] = field(default_factory=dict)
 
 
-def leave_one_out(codes: Array, labels: Any) -> RetrievalScores:
-    """Each item once the query against all others; relevant means the same label.
+def leave_one_out(codes: Array, labels: Any, *, k: Sequence[int] = ()) -> RetrievalScores:
+    """Each item once the query against all others.
 
-    ``codes`` are packed uint8 (n × n_bytes), ``labels`` one a row.
+    ``codes`` are packed uint8 (n × n_bytes). ``labels`` are one a row, or indicators (n × n_labels, 0 and 1)
+    where items have several. ``k`` are the ranks wanted for precision@k and mAP@k.
+
+    >>> import numpy as np
+    >>> leave_one_out(np.array([[0], [0], [255]], np.uint8), ["a", "a", "b"]).mAP
+    1.0
     """
-    codes = np.atleast_2d(np.asarray(codes))
-    if codes.dtype != np.uint8:
-        raise ValueError(f"Expected packed uint8 codes, got {codes.dtype}; pack ±1 codes with sihash.codes.pack.")
-    _, numbers = labels_module.encode(labels_module.as_labels(labels, len(codes)))
-    hits, totals = _histograms(as_words(codes), numbers.astype(np.int64), 8 * codes.shape[1] + 1)
-    return score_histograms(hits, totals)
+    words = _words(codes)
+    tags, several = _tags(labels, len(words))
+    return _score((words, tags), (words, tags), several, True, _n_radii(codes), k)
 
 
-def score_histograms(hits: Array, totals: Array) -> RetrievalScores:
-    """Scores from the counts of relevant and of all items at each exact distance (queries × radii)."""
-    hits, totals = np.cumsum(hits, axis=1), np.cumsum(totals, axis=1)
-    n_relevant = hits[:, -1]
-    asked = n_relevant > 0
-    hits, totals = hits[asked], totals[asked]
-    if not len(hits):
-        nothing = np.zeros(totals.shape[1])
-        return RetrievalScores(float("nan"), nothing, nothing, 0, int(len(asked)))
-    precision = hits / np.maximum(totals, 1)
-    recall = hits / hits[:, -1:]
-    average_precision = np.sum(precision * np.diff(recall, axis=1, prepend=0), axis=1)
+def against_database(
+    queries: Array, query_labels: Any, database: Array, database_labels: Any, *, k: Sequence[int] = ()
+) -> RetrievalScores:
+    """Queries against a separate database: packed codes and labels of both, as in `leave_one_out`."""
+    asked, stored = _words(queries), _words(database)
+    if np.shape(queries)[1] != np.shape(database)[1]:
+        raise ValueError(
+            f"Queries of {np.shape(queries)[1]} and a database of {np.shape(database)[1]} bytes a code "
+            "cannot be compared; use codes of one hasher."
+        )
+    tags, several = _tags(
+        _joined(query_labels, database_labels, len(asked), len(stored)), len(asked) + len(stored)
+    )
+    asked_tags, stored_tags = tags[: len(asked)], tags[len(asked) :]
+    return _score((asked, asked_tags), (stored, stored_tags), several, False, _n_radii(queries), k)
+
+
+def _words(codes: Array) -> Array:
+    codes = np.asarray(codes)
+    if codes.dtype != np.uint8 or codes.ndim != 2:
+        raise ValueError(
+            f"Expected packed uint8 codes (n × n_bytes), got {codes.dtype} of shape {codes.shape}; "
+            "pack ±1 codes with sihash.codes.pack."
+        )
+    return as_words(codes)
+
+
+def _n_radii(codes: Array) -> int:
+    return 8 * int(np.shape(codes)[1]) + 1
+
+
+def _joined(a: Any, b: Any, n_a: int, n_b: int) -> Any:
+    """Labels of two sets as one, so that a label has one number in both."""
+    if np.ndim(a) == 2 and np.ndim(b) == 2 and np.shape(a)[1] == np.shape(b)[1] > 1:
+        return np.concatenate([_indicators(a, n_a), _indicators(b, n_b)])
+    first, second = labels_module.as_labels(a, n_a), labels_module.as_labels(b, n_b)
+    return first.tolist() + second.tolist()
+
+
+def _tags(labels: Any, n: int) -> tuple[Array, bool]:
+    """Labels as uint64 words (n × n_words): a class number, or one bit a label where there are several."""
+    if np.ndim(labels) == 2 and np.shape(labels)[1] > 1:
+        bits = np.packbits(_indicators(labels, n), axis=1, bitorder="little")
+        return as_words(bits), True
+    _, numbers = labels_module.encode(labels_module.as_labels(labels, n))
+    return numbers.astype(np.uint64)[:, None], False
+
+
+def _indicators(labels: Any, n: int) -> Array:
+    labels = np.asarray(labels)
+    if len(labels) != n:
+        raise ValueError(f"Expected as many rows of labels as codes, got {len(labels)} for {n}.")
+    if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
+        raise ValueError(
+            "Labels in two dimensions must be indicators: a column a label, 1 where it applies, else 0."
+        )
+    return labels.astype(bool)
+
+
+@dataclass
+class _Sums:
+    """Sums over the queries so far."""
+
+    average_precision: float
+    precision: Array
+    recall: Array
+    at: Array  # (2, number of ranks): precision@k, average precision@k
+    n_queries: int = 0
+    n_left_out: int = 0
+
+    def add(self, hits: Array, totals: Array, k: Sequence[int]) -> None:
+        """Add a block, given its relevant and all items at each exact distance (queries × radii)."""
+        asked = hits.sum(axis=1) > 0
+        self.n_queries += int(asked.sum())
+        self.n_left_out += int((~asked).sum())
+        hits, totals = hits[asked], totals[asked]
+        balls, sizes = np.cumsum(hits, axis=1), np.cumsum(totals, axis=1)
+        precision = balls / np.maximum(sizes, 1)
+        n_relevant = balls[:, -1:]
+        self.average_precision += float((precision * (hits / n_relevant)).sum())
+        self.precision += precision.sum(axis=0)
+        self.recall += (balls / n_relevant).sum(axis=0)
+        for column, rank in enumerate(k):
+            self.at[:, column] += _at_rank(hits, totals, balls, sizes, rank)
+
+
+def _score(
+    queries: tuple[Array, Array],
+    database: tuple[Array, Array],
+    several: bool,
+    skip_self: bool,
+    n_radii: int,
+    k: Sequence[int],
+) -> RetrievalScores:
+    if any(rank < 1 for rank in k):
+        raise ValueError(f"Ranks k start at 1, got {min(k)}.")
+    sums = _Sums(0.0, np.zeros(n_radii), np.zeros(n_radii), np.zeros((2, len(k))))
+    for start in range(0, len(queries[0]), BLOCK_QUERIES):
+        rows = slice(start, start + BLOCK_QUERIES)
+        first_self = start if skip_self else -1
+        hits, totals = _histograms(
+            queries[0][rows], queries[1][rows], *database, several, first_self, n_radii
+        )
+        sums.add(hits, totals, k)
+    n = sums.n_queries or np.nan
+    precision_at, mAP_at = (dict(zip(k, (row / n).tolist(), strict=True)) for row in sums.at)
     return RetrievalScores(
-        mAP=float(average_precision.mean()),
-        precision=precision.mean(axis=0),
-        recall=recall.mean(axis=0),
-        n_queries=int(asked.sum()),
-        n_left_out=int((~asked).sum()),
+        mAP=float(sums.average_precision / n),
+        precision=sums.precision / n,
+        recall=sums.recall / n,
+        n_queries=sums.n_queries,
+        n_left_out=sums.n_left_out,
+        precision_at=precision_at,
+        mAP_at=mAP_at,
     )
 
 
+def _at_rank(hits: Array, totals: Array, balls: Array, sizes: Array, k: int) -> tuple[float, float]:
+    """Sums over the queries of expected precision@k and expected average precision@k.
+
+    In a group of n ties with r relevant, after N items with H relevant, the item at place i of the group is
+    relevant with probability r/n, and then H + 1 + (i−1)(r−1)/(n−1) of the first N + i items are expected
+    to be (McSherry and Najork, 2008). Summed over the places that lie within rank k, this needs only
+    the harmonic numbers.
+    """
+    before = sizes - totals
+    places = np.clip(k - before, 0, totals)
+    share = hits / np.maximum(totals, 1)
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, sizes[:, -1].max(initial=0) + 1))])
+    inverse = harmonic[before + places] - harmonic[before]  # Σ 1 / (N + i)
+    others = (hits - 1) / np.maximum(totals - 1, 1)
+    gained = share * ((balls - hits + 1) * inverse + others * (places - (before + 1) * inverse))
+    average_precision = gained.sum(axis=1) / np.minimum(k, balls[:, -1])
+    return float((share * places).sum() / k), float(average_precision.sum())
+
+
 @numba.njit(parallel=True, cache=True)
-def _histograms(words, numbers, n_radii):  # type: ignore[no-untyped-def]
-    n, n_words = words.shape
-    hits = np.zeros((n, n_radii), dtype=np.int32)
-    totals = np.zeros((n, n_radii), dtype=np.int32)
-    for q in numba.prange(n):
-        for i in range(n):
-            if i != q:
+def _histograms(queries, query_tags, items, item_tags, several, first_self, n_radii):  # type: ignore[no-untyped-def]
+    """Relevant and all items at each distance from each query; query q is item ``first_self + q`` if ≥ 0."""
+    n_queries, n_words = queries.shape
+    hits = np.zeros((n_queries, n_radii), dtype=np.int32)
+    totals = np.zeros((n_queries, n_radii), dtype=np.int32)
+    for q in numba.prange(n_queries):
+        itself = first_self + q if first_self >= 0 else -1
+        for i in range(len(items)):
+            if i != itself:
                 distance = 0
                 for w in range(n_words):
-                    distance += _popcount(words[q, w] ^ words[i, w])
+                    distance += _popcount(queries[q, w] ^ items[i, w])
                 totals[q, distance] += 1
-                if numbers[i] == numbers[q]:
+                if several:
+                    shared = np.uint64(0)
+                    for w in range(query_tags.shape[1]):
+                        shared |= query_tags[q, w] & item_tags[i, w]
+                    hits[q, distance] += shared != 0
+                elif query_tags[q, 0] == item_tags[i, 0]:
                     hits[q, distance] += 1
     return hits, totals
 

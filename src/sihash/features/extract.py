@@ -125,7 +125,7 @@ def process(
     problems: dict[int, str] = {}
     n_done = 0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # we refuse those images ourselves
+        warnings.filterwarnings("ignore", module="PIL")  # a broken file is reported by name, not as a warning
         for chunk in _chunks(images):
             step = max(1, min(batch, -(-len(chunk) // n_threads())))
             batches = [chunk[i : i + step] for i in range(0, len(chunk), step)]

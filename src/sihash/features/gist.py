@@ -119,7 +119,9 @@ class _Bank:
     def _prefilter(self, X: Array) -> Array:
         """Log intensity less its low frequencies, over its local standard deviation."""
         X = X - X.min(axis=(0, 1))
-        X *= 255 / np.maximum(X.max(axis=(0, 1)), np.finfo(np.float32).tiny)
+        ranges = X.max(axis=(0, 1))
+        X /= np.where(ranges > 0, ranges, 1)
+        X *= 255
         np.log1p(X, out=X)
         X -= _both_axes(self.lowpass, X)
         deviation = np.sqrt(np.abs(_both_axes(self.lowpass, X * X)))
@@ -194,7 +196,7 @@ def _gains(side: int, scale: int, orientation: int) -> Array:
     # cos a · cos b is a quarter of the sum of e^{i(±a±b)}; each of the four is weighted by its gain.
     gains = np.stack([pp + pm + mp + mm, pm + mp - pp - mm, pp + pm - mp - mm, pp - pm + mp - mm]) / 4
     audible = (np.abs(gains) > _NEGLIGIBLE).any(axis=0)
-    n_used = max(index.max() for index in np.nonzero(audible)) + 1
+    n_used = np.flatnonzero(audible.any(axis=0) | audible.any(axis=1)).max(initial=0) + 1
     return np.ascontiguousarray(gains[:, :n_used, :n_used, None], dtype=np.float32)
 
 

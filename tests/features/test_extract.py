@@ -1,0 +1,131 @@
+"""Extraction: order, rejects, batches, options, and real networks through onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sihash.features import BadImage, extract, extractor
+from sihash.features.extract import extract_stream
+
+
+@pytest.fixture
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (300, 8, 8, 3), dtype=np.uint8)
+
+
+def test_pixels_are_the_pixels(images):
+    assert np.array_equal(
+        extract(images, "pixels"), images.reshape(300, -1).astype(np.float32) / np.float32(255)
+    )
+    assert extract(images[..., 0], "pixels").shape == (300, 64)
+    assert extract(images, "pixels", grey=True, size=4).shape == (300, 16)
+
+
+def test_problems_keep_their_number_and_the_rest_its_order(images):
+    items = list(images)
+    bad = [0, 63, 64, 200, 299]
+    for i in bad:
+        items[i] = b"no picture" if i % 2 else BadImage("cannot be read")
+    X, problems = extract_stream(iter(items), extractor("pixels"))
+    assert sorted(problems) == bad
+    assert problems[64] == "cannot be read"
+    good = np.setdiff1d(np.arange(300), bad)
+    assert np.array_equal(X, extract(images[good], "pixels"))
+
+
+def test_extract_refuses_and_names_the_first(images):
+    with pytest.raises(BadImage, match="1 of the images cannot be used; number 1"):
+        extract([images[0], b"", images[1]])
+
+
+def test_progress_reaches_the_end(images):
+    seen = []
+    extract(images, "pixels", progress=seen.append)
+    assert seen == sorted(seen)
+    assert seen[-1] == 300
+
+
+def test_sizes_that_differ_are_named():
+    images = [np.zeros((8, 8, 3), np.uint8), np.zeros((9, 8, 3), np.uint8)]
+    with pytest.raises(ValueError, match="not of one size"):
+        extract(images, "pixels")
+    assert extract(images, "pixels", size=8).shape == (2, 192)
+
+
+def test_no_images_no_rows():
+    assert len(extract([], "gist")) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("sift", {}), ("gist", {"colour": 3}), ("onnx:/nowhere.onnx", {})]
+)
+def test_unknown_features_and_options(name, options):
+    with pytest.raises((ValueError, FileNotFoundError), match=r"Unknown features|Wrong option|No ONNX file"):
+        extractor(name, **options)
+
+
+class TestOnnx:
+    """A small classifier: mean over the pixels, a layer of 5, softmax."""
+
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+
+    @pytest.fixture
+    def weights(self):
+        return np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+
+    def network(self, path, weights, shape):
+        from onnx import TensorProto, helper, numpy_helper
+
+        axes = [1, 2] if shape[3] == 3 else [2, 3]
+        nodes = [
+            helper.make_node("ReduceMean", ["image"], ["mean"], axes=axes, keepdims=0),
+            helper.make_node("MatMul", ["mean", "W"], ["logits"]),
+            helper.make_node("Softmax", ["logits"], ["probabilities"]),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "classifier",
+            [helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [shape[0], 5])],
+            [numpy_helper.from_array(weights, "W")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        self.onnx.save(model, path)
+        return f"onnx:{path}"
+
+    @pytest.mark.parametrize("shape", [["n", 3, 8, 8], ["n", 8, 8, 3], [7, 3, 8, 8]])
+    def test_penultimate_and_named_outputs(self, tmp_path, images, weights, shape):
+        name = self.network(tmp_path / "net.onnx", weights, shape)
+        mean = (images / 255).mean(axis=(1, 2))
+        assert extract(images, name) == pytest.approx(mean, abs=1e-5)
+        assert extract(images, name, output="logits") == pytest.approx(mean @ weights, abs=1e-5)
+        assert extract(images, name, output="probabilities").sum(axis=1) == pytest.approx(1)
+
+    def test_normalisation_and_size(self, tmp_path, images, weights):
+        name = self.network(tmp_path / "net.onnx", weights, ["n", 3, "h", "w"])
+        with pytest.raises(ValueError, match="no fixed size"):
+            extract(images, name)
+        mean, std = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+        expected = ((images / 255).mean(axis=(1, 2)) - mean) / std
+        assert extract(images, name, size=8, mean=mean, std=std) == pytest.approx(expected, abs=1e-5)
+
+    def test_refusals_name_what_is_there(self, tmp_path, weights):
+        name = self.network(tmp_path / "net.onnx", weights, ["n", 3, 8, 8])
+        with pytest.raises(ValueError, match="no tensor named 'nothing'; its outputs are probabilities"):
+            extractor(name, output="nothing")
+        (tmp_path / "text.onnx").write_text("no network")
+        with pytest.raises(ValueError, match="not an ONNX file"):
+            extractor(f"onnx:{tmp_path / 'text.onnx'}")
+
+    def test_settings_follow_the_content_of_the_file(self, tmp_path, weights):
+        first = extractor(self.network(tmp_path / "a.onnx", weights, ["n", 3, 8, 8])).settings
+        second = extractor(self.network(tmp_path / "b.onnx", weights, ["n", 3, 8, 8])).settings
+        other = extractor(self.network(tmp_path / "a.onnx", 2 * weights, ["n", 3, 8, 8])).settings
+        assert first == second != other
+
+
+def test_pillow_images_are_taken(images):
+    assert np.array_equal(extract([Image.fromarray(images[0])], "pixels"), extract(images[:1], "pixels"))
