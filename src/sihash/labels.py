@@ -19,6 +19,8 @@ def as_labels(y: Any, n: int) -> Array:
         raise ValueError("This hasher requires y to be passed, but the target y is None: give one label a row.")
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
+    elif hasattr(y, "__array__"):
+        y = np.asarray(y)
     if not isinstance(y, np.ndarray):
         y = list(y)
         y = np.asarray(y) if _one_type(y) else _object_array(y)

@@ -10,13 +10,11 @@ from sklearn.utils import check_random_state
 
 from sihash import labels
 from sihash._typing import Array
-from sihash.baselines.itq import itq_rotation
-from sihash.baselines.linear import LinearHasher
-from sihash.baselines.training import check_count, check_labelled_rows
-from sihash.kernel import normalise
+from sihash.baselines.itq import ITQHasher
+from sihash.baselines.training import check_count, check_labelled_rows, one_hot
 
 
-class CCAITQ(LinearHasher):
+class CCAITQ(ITQHasher):
     """Canonical correlation analysis with the labels, then iterative quantisation (Gong et al.; PAMI 2013).
 
     The canonical directions ``w_1, w_2, …`` maximise the correlation ``r_k`` of ``z ᵀw_k`` with the one-hot
@@ -24,8 +22,8 @@ class CCAITQ(LinearHasher):
     ``r_k``, are then rotated so as to minimise ``‖sign(V R) − V R‖²``.
 
     K classes have only K − 1 canonical directions. With more bits than that, as in the authors' code, the
-    remaining columns of ``V`` have correlation 0 and vanish, and ITQ spreads the K − 1 directions over all bits
-    (see `itq_rotation`); the bits then depend on each other, but each adds a cut.
+    remaining columns of ``V`` have correlation 0 and vanish, and ITQ spreads the K − 1 directions over all
+    bits (see `itq_rotation`); the bits then depend on each other, but each adds a cut.
 
     Parameters
     ----------
@@ -73,16 +71,10 @@ class CCAITQ(LinearHasher):
         check_count("max_iter", self.max_iter)
         X, self.classes_, numbers = check_labelled_rows(self, X, y)
         rng = check_random_state(self.random_state)
-        self.mean_ = X.mean(axis=0, dtype=np.float64)
-        Z = normalise(X, self.mean_)
-        centre = Z.mean(axis=0, dtype=np.float64)
-        Z -= centre.astype(Z.dtype)
+        Z, centre = self._centred(X)
         directions, correlations = canonical_directions(Z, numbers, self.regularisation)
         self.correlations_ = correlations[: self.n_bits]
-        E = directions[:, : self.n_bits] * self.correlations_
-        R, self.quantisation_errors_ = itq_rotation(Z @ E.astype(Z.dtype), self.n_bits, rng, self.max_iter)
-        self.coef_ = (E @ R).astype(Z.dtype)
-        self.intercept_ = -(centre @ E @ R).astype(Z.dtype)
+        self._rotate(Z, centre, directions[:, : self.n_bits] * self.correlations_, rng)
         return self
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -103,13 +95,10 @@ def canonical_directions(Z: Array, numbers: Array, regularisation: float) -> tup
     n, d = Z.shape
     share = np.bincount(numbers) / n
     K = len(share)
-    class_sums = np.zeros((K, d))
-    order = np.argsort(numbers, kind="stable")
-    np.add.reduceat(Z[order], np.searchsorted(numbers[order], np.arange(K)), axis=0, out=class_sums)
     C_zz = (Z.T @ Z).astype(np.float64) / n + regularisation * np.eye(d)
     C_yy = np.diag(share) - np.outer(share, share) + regularisation * np.eye(K)
+    C_zy = (one_hot(numbers, K).T @ Z).T / n  # the rows are centred, so the labels need not be
     L = scipy.linalg.cholesky(C_zz, lower=True)
-    C_zy = class_sums.T / n  # the rows are centred, so the labels need not be
     values, vectors = scipy.linalg.eigh(C_yy)
     M = scipy.linalg.solve_triangular(L, C_zy @ vectors / np.sqrt(values), lower=True)
     U, correlations, _ = np.linalg.svd(M, full_matrices=False)

@@ -15,6 +15,7 @@ class LinearHasher(Hasher):
     A subclass sets ``mean_`` (n_features,), ``coef_`` (n_features, n_bits) and ``intercept_`` (n_bits,).
     """
 
+    _needs_labels = True
     mean_: Array
     coef_: Array
     intercept_: Array
@@ -29,11 +30,7 @@ class LinearHasher(Hasher):
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         self.mean_, self.coef_, self.intercept_ = tensors["mean"], tensors["coef"], tensors["intercept"]
 
-
-class UnsupervisedHasher(LinearHasher):
-    """A linear hasher that needs no labels."""
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = False
+        tags.target_tags.required = self._needs_labels
         return tags

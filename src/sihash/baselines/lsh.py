@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sihash.baselines.linear import UnsupervisedHasher
+from sihash.baselines.linear import LinearHasher
 from sihash.baselines.training import check_rows
 
 
-class LSH(UnsupervisedHasher):
+class LSH(LinearHasher):
     """Random hyperplane hashing (Charikar; STOC 2002), the floor of all comparisons.
 
     A bit is the side of a random hyperplane through the mean of the training rows. Two rows differ in a bit
@@ -29,6 +29,8 @@ class LSH(UnsupervisedHasher):
     mean_, coef_, intercept_ : ndarray
         The hash functions (see `LinearHasher`); the intercept is zero.
     """
+
+    _needs_labels = False
 
     def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
         self.n_bits = n_bits

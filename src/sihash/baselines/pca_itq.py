@@ -8,13 +8,11 @@ import numpy as np
 import scipy.linalg
 from sklearn.utils import check_random_state
 
-from sihash.baselines.itq import itq_rotation
-from sihash.baselines.linear import UnsupervisedHasher
+from sihash.baselines.itq import ITQHasher
 from sihash.baselines.training import check_count, check_rows
-from sihash.kernel import normalise
 
 
-class PCAITQ(UnsupervisedHasher):
+class PCAITQ(ITQHasher):
     """Principal component analysis, then iterative quantisation (Gong et al.; PAMI 2013).
 
     Projects the rows on their ``n_bits`` principal directions, ``V``, and rotates those so as to minimise
@@ -42,6 +40,8 @@ class PCAITQ(UnsupervisedHasher):
     paper's experiments; and more bits than features are possible, spread over all directions as CCA-ITQ does.
     """
 
+    _needs_labels = False
+
     def __init__(self, n_bits: int = 32, *, max_iter: int = 50, random_state: Any = None) -> None:
         self.n_bits = n_bits
         self.max_iter = max_iter
@@ -52,13 +52,9 @@ class PCAITQ(UnsupervisedHasher):
         check_count("max_iter", self.max_iter)
         X = check_rows(self, X)
         rng = check_random_state(self.random_state)
-        self.mean_ = X.mean(axis=0, dtype=np.float64)
-        Z = normalise(X, self.mean_)
-        centre = Z.mean(axis=0, dtype=np.float64)
-        Z -= centre.astype(Z.dtype)
+        Z, centre = self._centred(X)
         d = Z.shape[1]
-        _, E = scipy.linalg.eigh((Z.T @ Z).astype(np.float64), subset_by_index=[max(0, d - self.n_bits), d - 1])
-        R, self.quantisation_errors_ = itq_rotation(Z @ E.astype(Z.dtype), self.n_bits, rng, self.max_iter)
-        self.coef_ = (E @ R).astype(Z.dtype)
-        self.intercept_ = -(centre @ E @ R).astype(Z.dtype)
+        scatter = (Z.T @ Z).astype(np.float64)
+        _, E = scipy.linalg.eigh(scatter, subset_by_index=[max(0, d - self.n_bits), d - 1])
+        self._rotate(Z, centre, E, rng)
         return self

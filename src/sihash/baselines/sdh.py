@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from sihash._typing import Array
 from sihash.baselines.kernelised import KernelHasher, fit_kernel_map
-from sihash.baselines.training import check_count, check_labelled_rows
+from sihash.baselines.training import check_count, check_labelled_rows, one_hot
 from sihash.kernel import row_blocks
 
 RIDGE = 1e-2  # of the hash functions, as in the authors' code
@@ -51,10 +51,10 @@ class SDH(KernelHasher):
         Φ.
     coef_ : ndarray of shape (n_anchors + 1, n_bits)
         P.
-    objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective at the start and after each round; it never rises.
+    objective_ : ndarray
+        The objective at the start and after each round that flipped a bit; it never rises.
     n_iter_ : int
-        Rounds done.
+        Rounds done; the last may have found no bit to flip.
 
     Notes
     -----
@@ -97,7 +97,8 @@ class SDH(KernelHasher):
         P, P_loss = hash_functions.fit(B)
         W, W_loss = fit_class_weights(B, Y, self.regularisation)
         history = [W_loss + self.nu * P_loss]
-        for _ in range(self.max_iter):
+        for n_iter in range(1, self.max_iter + 1):
+            self.n_iter_ = n_iter
             # Q is what pulls each bit to its side, WWᵀ how hard the bits of one row push each other.
             Q = self.nu * (Phi @ P) + W[:, numbers].T
             if cyclic_descent(B, Q, W @ W.T) == 0:
@@ -107,7 +108,6 @@ class SDH(KernelHasher):
             history.append(W_loss + self.nu * P_loss)
         self.coef_ = P
         self.objective_ = np.array(history)
-        self.n_iter_ = len(history) - 1
         return self
 
 
@@ -131,14 +131,6 @@ def gram(Phi: Array) -> Array:
     for rows in row_blocks(len(Phi)):
         G += Phi[rows].T @ Phi[rows]
     return G
-
-
-def one_hot(numbers: Array, n_classes: int) -> scipy.sparse.csr_array:
-    """The labels as a sparse 0/1 matrix, n × n_classes."""
-    n = len(numbers)
-    return scipy.sparse.csr_array(
-        (np.ones(n, dtype=np.float32), numbers, np.arange(n + 1)), shape=(n, n_classes)
-    )
 
 
 def fit_class_weights(B: Array, Y: scipy.sparse.csr_array, ridge: float) -> tuple[Array, float]:

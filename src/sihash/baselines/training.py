@@ -1,10 +1,11 @@
-"""What every baseline checks before it learns."""
+"""What the baselines do with rows and labels before they learn."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from sihash import labels
@@ -33,3 +34,11 @@ def check_count(name: str, value: Any) -> None:
     """Refuse what is not a whole number ≥ 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def one_hot(numbers: Array, n_classes: int) -> scipy.sparse.csr_array:
+    """The labels as a sparse 0/1 matrix, n × n_classes."""
+    n = len(numbers)
+    return scipy.sparse.csr_array(
+        (np.ones(n, dtype=np.float32), numbers, np.arange(n + 1)), shape=(n, n_classes)
+    )
