@@ -97,9 +97,9 @@ class Collection:
     """A collection as found, before features: the one thing every reader of this package returns.
 
     ``X`` is an array of vectors (n × d), an array of images (n × h × w (× 3), uint8), or an iterable of ``n``
-    file contents in the order of ``y``, ``is_test`` and ``names``, with a `BadImage` for a file that cannot be
-    read. ``y`` holds labels, or positions in ``class_names`` if those are given. ``fingerprint`` digests the
-    content.
+    file contents in the order of ``y``, ``is_test`` and ``names``, with a `BadImage` for a file that cannot
+    be read. ``y`` holds labels, or positions in ``class_names`` if those are given. ``fingerprint`` digests
+    the content.
     """
 
     kind: str

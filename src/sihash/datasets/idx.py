@@ -26,9 +26,9 @@ def read(tree: FileTree) -> Collection:
     for part in ("train", "test"):
         if (part, _IMAGES) not in found or (part, _LABELS) not in found:
             raise ValueError(
-                f"{tree.path} looks like an IDX data set but lacks the {part} images or labels; expected files "
-                "such as train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz and "
-                "t10k-labels-idx1-ubyte.gz."
+                f"{tree.path} looks like an IDX data set but lacks the {part} images or labels; expected "
+                "files such as train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, "
+                "t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz."
             )
         images, labels = (parse(tree.require(found[part, magic])) for magic in (_IMAGES, _LABELS))
         if len(images) != len(labels):
