@@ -1,0 +1,134 @@
+"""``sihash evaluate``: how well codes find what belongs together."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from sihash._typing import Array
+from sihash.cli.output import emit, errors_told, progress_bar
+
+Coded = tuple[Array, Any]  # packed codes, labels
+
+
+def evaluate(
+    source: Annotated[str, typer.Argument(help="An .npz with codes and labels; with --model, any data set.")],
+    database: Annotated[
+        Path | None, typer.Option(help="Another .npz: the items that SOURCE is to find.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A model file that makes codes of the vectors of SOURCE.")
+    ] = None,
+    features: Annotated[str | None, typer.Option(help="With --model: gist, pixels, onnx:<file>.")] = None,
+    against_train: Annotated[
+        bool, typer.Option(help="With --model: the test part asks, the training part answers.")
+    ] = False,
+    k: Annotated[
+        list[int] | None, typer.Option("-k", help="Rank for precision@k and mAP@k; repeat for more.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Mean average precision, precision and recall of codes, by Hamming radius and by rank.
+
+    Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits` may
+    say how many bits are used. Without a database each item is once the query against all others; a data set's test part then, if it has one.
+    """
+    with errors_told():
+        if model:
+            queries, stored, n_bits = _by_model(source, model, features, against_train)
+        else:
+            queries, n_bits = _read_codes(Path(source))
+            stored = _read_codes(database)[0] if database else None
+        result = _scores(queries, stored, n_bits, k or [])
+    emit(result, _text(result), as_json)
+
+
+def _scores(queries: Coded, stored: Coded | None, n_bits: int, k: list[int]) -> dict[str, Any]:
+    from sihash.evaluation import against_database, bit_statistics, leave_one_out
+
+    scores = against_database(*queries, *stored, k=k) if stored else leave_one_out(*queries, k=k)
+    bits = bit_statistics(stored[0] if stored else queries[0], n_bits)
+    return {
+        "protocol": "queries against a database" if stored else "leave one out",
+        "n_queries": scores.n_queries,
+        "n_left_out": scores.n_left_out,
+        "n_database": len(stored[0]) if stored else len(queries[0]) - 1,
+        "mAP": scores.mAP,
+        "mAP_at": scores.mAP_at,
+        "precision_at": scores.precision_at,
+        "precision": scores.precision.tolist(),
+        "recall": scores.recall.tolist(),
+        "mean_imbalance": bits.mean_imbalance,
+        "mean_correlation": bits.mean_correlation,
+    }
+
+
+def _text(result: dict[str, Any]) -> str:
+    left_out = f", {result['n_left_out']:,} left out: nothing relevant" if result["n_left_out"] else ""
+    lines = [
+        f"{result['protocol']}: {result['n_queries']:,} queries{left_out}; {result['n_database']:,} items",
+        f"mAP {result['mAP']:.4f}",
+        *(
+            f"k = {k}: mAP@k {result['mAP_at'][k]:.4f}, precision@k {result['precision_at'][k]:.4f}"
+            for k in result["mAP_at"]
+        ),
+        *(
+            f"radius {r}: precision {result['precision'][r]:.4f}, recall {result['recall'][r]:.4f}"
+            for r in range(min(4, len(result["precision"])))
+        ),
+        f"bits: mean imbalance {result['mean_imbalance']:.3f}, "
+        f"mean correlation {result['mean_correlation']:.3f}",
+    ]
+    return "\n".join(lines)
+
+
+def _read_codes(path: Path) -> tuple[Coded, int]:
+    """Codes and labels, and the number of bits: array ``n_bits``, or as many as the bytes hold."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (ValueError, EOFError, AttributeError, TypeError):
+        raise ValueError(f"{path} is not an .npz file of codes and labels.") from None
+    codes = arrays.get("codes", arrays.get("X"))
+    labels = arrays.get("labels", arrays.get("y"))
+    if codes is None or labels is None:
+        raise ValueError(f"{path} holds {', '.join(arrays) or 'nothing'}; expected arrays codes and labels.")
+    return (codes, labels), int(arrays.get("n_bits", 8 * codes.shape[-1]))
+
+
+def _by_model(
+    source: str, model: Path, features: str | None, against_train: bool
+) -> tuple[Coded, Coded | None, int]:
+    from sihash.datasets import load
+
+    with progress_bar(features or "reading") as progress:
+        data = load(source, features, progress=progress)
+    if data.y_train is None:
+        raise ValueError(f"{source} has no labels, and without them nothing is relevant.")
+    hasher = _open_model(model)
+    has_test = len(data.X_test) > 0
+    X, y = (data.X_test, data.y_test) if has_test else (data.X_train, data.y_train)
+    queries = hasher.transform(X), y
+    if not against_train:
+        return queries, None, hasher.n_bits
+    if not has_test:
+        raise ValueError(f"{source} has no test part to ask with; leave --against-train out.")
+    return queries, (hasher.transform(data.X_train), data.y_train), hasher.n_bits
+
+
+def _open_model(path: Path) -> Any:
+    """The hasher in a model file, of whatever class it says."""
+    from sihash import modelfile
+
+    header, _ = modelfile.read(path)
+    for module in ("sihash.hashing", "sihash.baselines"):
+        found = getattr(importlib.import_module(module), str(header.get("class")), None)
+        if found:
+            return found.load(path)
+    raise ValueError(
+        f"{path} holds a model of the unknown class {header.get('class')!r}; update sihash to use it."
+    )

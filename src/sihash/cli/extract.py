@@ -1,0 +1,87 @@
+"""``sihash extract``: images in, vectors out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from sihash.cli.output import REJECTED, emit, errors_told, progress_bar, talk
+
+
+def extract(
+    source: Annotated[str, typer.Argument(help="A data set's name, or a folder, archive or file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
+    features: Annotated[str, typer.Option(help="gist, pixels, onnx:<file>, or none for vectors.")] = "gist",
+    size: Annotated[int | None, typer.Option(help="Side to which images are resized, in pixels.")] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406.")
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="onnx: deviation of each channel.")] = None,
+    tensor: Annotated[str | None, typer.Option(help="onnx: name of the output to use.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels file of an .npy, label column of a table.")
+    ] = None,
+    cache: Annotated[bool, typer.Option(help="Keep features on disk and use those kept.")] = True,
+    allow_rejects: Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Turn a collection into vectors: arrays X and y, or X_train, y_train, X_test, y_test, and class_names.
+
+    Rejected files are listed in OUTPUT.rejects.jsonl, and the exit code is then 3.
+    """
+    from sihash.datasets import load
+
+    given = {"size": size, "mean": _numbers(mean), "std": _numbers(std), "output": tensor}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with errors_told(), progress_bar(features) as progress:
+        data = load(source, features, labels=labels, cache=cache, progress=progress, **options)
+        if not isinstance(data.X_train, np.ndarray) or data.X_train.ndim != 2:
+            raise ValueError(
+                f"{source} holds images, and vectors are to be written; choose --features gist or pixels."
+            )
+        _write(output, _arrays(data))
+        rejects = output.with_name(output.name + ".rejects.jsonl")
+        if data.rejects:
+            data.write_rejects(rejects)
+            talk(f"{len(data.rejects):,} files were rejected; see {rejects}.")
+        else:
+            rejects.unlink(missing_ok=True)
+    emit({**data.summary, "output": str(output)}, f"{data}\nwritten to {output}", as_json)
+    if data.rejects and not allow_rejects:
+        raise typer.Exit(REJECTED)
+
+
+def _numbers(text: str | None) -> tuple[float, ...] | None:
+    try:
+        return tuple(float(part) for part in text.split(",")) if text else None
+    except ValueError:
+        raise typer.BadParameter(f"expected numbers separated by commas, got {text!r}") from None
+
+
+def _arrays(data: Any) -> dict[str, Any]:
+    parts = ("train", "test") if len(data.X_test) else ("train",)
+    arrays: dict[str, Any] = {}
+    for part in parts:
+        suffix = f"_{part}" if len(parts) == 2 else ""
+        arrays[f"X{suffix}"] = getattr(data, f"X_{part}")
+        if data.y_train is not None:
+            arrays[f"y{suffix}"] = getattr(data, f"y_{part}")
+    if data.class_names:
+        arrays["class_names"] = np.array(data.class_names)
+    return arrays
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    """All of the file or nothing."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
+        try:
+            np.savez(file, **arrays)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    os.replace(file.name, path)
