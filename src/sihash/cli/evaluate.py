@@ -34,8 +34,9 @@ def evaluate(
 ) -> None:
     """Mean average precision, precision and recall of codes, by Hamming radius and by rank.
 
-    Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits` may
-    say how many bits are used. Without a database each item is once the query against all others; a data set's test part then, if it has one.
+    Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits`
+    may say how many bits are used. Without a database each item is once the query against all others; of a
+    data set, each item of its test part, if it has one.
     """
     with errors_told():
         if model:
