@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sihash import codes
 from sihash._typing import Array
 from sihash.baselines.kernelised import KernelHasher, fit_kernel_map
+from sihash.baselines.residue import LabelResidue
 from sihash.baselines.training import check_count, check_labelled_rows, one_hot
 
 MAX_HALVINGS = 50  # of a gradient step
@@ -120,29 +121,6 @@ class KSH(KernelHasher):
         return self
 
 
-class LabelResidue:
-    """``R = m S − Σ b_k b_kᵀ``, kept as the class of each labelled row and the bits so far."""
-
-    def __init__(self, numbers: Array, n_bits: int) -> None:
-        self.numbers = numbers
-        self.n_classes = int(numbers.max()) + 1
-        self.n_bits = n_bits
-        self.B = np.empty((len(numbers), n_bits))
-        self.n_subtracted = 0
-        self.squared_norm = float(n_bits * len(numbers)) ** 2
-
-    def __matmul__(self, v: Array) -> Array:
-        class_sums = np.bincount(self.numbers, v, self.n_classes)
-        B = self.B[:, : self.n_subtracted]
-        return self.n_bits * (2 * class_sums[self.numbers] - v.sum()) - B @ (B.T @ v)
-
-    def subtract(self, b: Array) -> None:
-        """``R ← R − b bᵀ``."""
-        self.squared_norm += len(b) ** 2 - 2 * float(b @ (self @ b))
-        self.B[:, self.n_subtracted] = b
-        self.n_subtracted += 1
-
-
 class SpectralStart:
     """The ``a`` with ``‖K a‖² = n`` that maximises ``(K a)ᵀ R (K a)``, for one ``R`` after the other.
 
@@ -193,15 +171,18 @@ class _Point:
 
 
 def accelerated_gradient(K: Array, residue: LabelResidue, start: Array, max_iter: int) -> tuple[Array, int]:
-    """Nesterov's method on ``−sᵀ R s`` with ``s = tanh(K a / 2)``, the step halved until it is safe: ``a``, and steps.
+    """Nesterov's method on ``−sᵀ R s`` with ``s = tanh(K a / 2)``; the last ``a``, and the number of steps.
 
-    The steps are those of the authors' OptProjectionFast. K keeps its float type, all else is float64.
+    The steps are those of the authors' OptProjectionFast: the step is halved until a parabola with its
+    curvature bounds the loss. K keeps its float type, all else is float64.
     """
     point = previous = _Point(start, _product(K, start))
     loss = _loss(residue, point)
     momentum, next_momentum = 0.0, 1.0
     curvature = 1.0
-    for n_iter in range(1, max_iter + 1):
+    n_iter = 0
+    while n_iter < max_iter:
+        n_iter += 1
         # 1. Look ahead along the last step, and take the gradient there.
         t = (momentum - 1) / next_momentum
         ahead = point.towards(point, t).towards(previous, -t)
