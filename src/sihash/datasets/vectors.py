@@ -50,15 +50,17 @@ def read_npz(path: Path) -> Collection:
 
 
 def _npz_arrays(path: Path) -> dict[str, Array]:
-    with zipfile.ZipFile(path) as archive:
-        check_fits(sum(info.file_size for info in archive.infolist()), str(path))
-        for info in archive.infolist():
-            with archive.open(info) as file:
-                _check_header(file, info.file_size, f"{info.filename} in {path}")
     try:
+        with zipfile.ZipFile(path) as archive:
+            check_fits(sum(info.file_size for info in archive.infolist()), str(path))
+            for info in archive.infolist():
+                with archive.open(info) as file:
+                    _check_header(file, info.file_size, f"{info.filename} in {path}")
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except ValueError:
+        raise
+    except Exception as error:  # a damaged or encrypted member fails in the way of its decompressor
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
