@@ -31,7 +31,7 @@ def list_named(as_json: Json = False) -> None:
 def info(source: Source, as_json: Json = False) -> None:
     """What a data set holds. Reads every file; exits with 3 if some had to be rejected."""
     from sihash.datasets import load
-    from sihash.datasets.load import read
+    from sihash.datasets.loading import read
 
     with errors_told(), progress_bar("reading") as progress:
         vectors = read(source).holds_vectors
