@@ -1,0 +1,185 @@
+"""`sihash data`, `extract` and `evaluate`: data on stdout, talk on stderr, exit codes to rely on."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from sihash.cli import app
+from sihash.datasets import load
+from sihash.evaluation import against_database, leave_one_out
+
+
+@pytest.fixture(autouse=True)
+def own_places(tmp_path, monkeypatch):
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / "cache" / name)
+    monkeypatch.delenv("SIHASH_DATA", raising=False)
+
+
+@pytest.fixture
+def run():
+    """Run a command; its exit code, its parsed or plain stdout, its stderr."""
+
+    def run(*arguments):
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        stdout = json.loads(result.stdout) if "--json" in arguments and result.stdout else result.stdout
+        return result.exit_code, stdout, result.stderr
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two classes of three pictures, one of them no picture."""
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        path = tmp_path / "pictures" / "ab"[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        buffer = io.BytesIO()
+        Image.fromarray(rng.integers(0, 256, (9, 9, 3), dtype=np.uint8)).save(buffer, "PNG")
+        path.write_bytes(buffer.getvalue() if i != 4 else b"no picture")
+    return tmp_path / "pictures"
+
+
+class TestData:
+    def test_list(self, run):
+        code, rows, _ = run("data", "list", "--json")
+        assert code == 0
+        assert [row["name"] for row in rows] == ["cifar10", "mnist", "nuswide", "digits"]
+        assert [row["found"] for row in rows] == [False, False, False, True]
+        assert "digits" in run("data", "list")[1]
+
+    def test_info(self, run, folder):
+        code, facts, _ = run("data", "info", folder, "--json")
+        assert code == 3
+        assert facts["classes"] == {"a": 2, "b": 3}
+        assert facts["n_rejects"] == 1
+        assert "a/4.png: not a picture" in facts["rejects"][0]
+        assert run("data", "info", "digits")[0] == 0
+
+    def test_info_of_vectors(self, run, tmp_path):
+        np.savez(tmp_path / "v.npz", X=np.ones((3, 2)), y=[1, 1, 2])
+        code, facts, _ = run("data", "info", tmp_path / "v.npz", "--json")
+        assert (code, facts["shape"], facts["classes"]) == (0, [2], {"1": 2, "2": 1})
+
+    def test_fetch(self, run):
+        assert run("data", "fetch", "digits", "--json") == (0, {"name": "digits", "place": "built in"}, "")
+        code, stdout, stderr = run("data", "fetch", "nuswide")
+        assert (code, stdout) == (1, "")
+        assert stderr.startswith("Error: nuswide was found neither")
+
+    def test_errors_are_one_sentence_on_stderr(self, run, tmp_path):
+        code, stdout, stderr = run("data", "info", tmp_path / "nothing", "--json")
+        assert (code, stdout) == (1, "")
+        assert stderr.startswith("Error: There is nothing at")
+        assert stderr.count("\n") == 1
+
+    def test_a_wrong_command_line_is_2(self, run):
+        assert run("data", "info")[0] == 2
+        assert run("extract", "digits")[0] == 2
+
+
+class TestExtract:
+    def test_two_parts(self, run, tmp_path):
+        out = tmp_path / "v.npz"
+        code, facts, _ = run("extract", "digits", "-o", out, "--features", "pixels", "--json")
+        assert code == 0
+        assert facts["output"] == str(out)
+        again, direct = load(out), load("digits", "pixels")
+        assert np.array_equal(again.X_test, direct.X_test)
+        assert np.array_equal(again.y_train, direct.y_train)
+        assert again.class_names == direct.class_names
+        assert [p.name for p in tmp_path.glob("v.npz*")] == ["v.npz"]
+
+    def test_rejects_are_listed_and_the_code_is_3(self, run, tmp_path, folder):
+        out = tmp_path / "v.npz"
+        code, facts, stderr = run("extract", folder, "-o", out, "--size", "16", "--json")
+        assert code == 3
+        assert facts["n_train"] == 5
+        assert "1 files were rejected" in stderr
+        lines = (tmp_path / "v.npz.rejects.jsonl").read_text().splitlines()
+        assert json.loads(lines[0])["name"] == "a/4.png"
+        assert load(out).X_train.shape == (5, 512)
+        assert run("extract", folder, "-o", out, "--allow-rejects")[0] == 0
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (["--features", "sift"], "Unknown features"),
+            (["--features", "none"], "holds images"),
+            (["--features", "gist", "--mean", "1,2,3"], "Wrong option"),
+        ],
+    )
+    def test_errors(self, run, tmp_path, folder, options, message):
+        code, stdout, stderr = run("extract", folder, "-o", tmp_path / "v.npz", *options)
+        assert (code, stdout) == (1, "")
+        assert message in stderr
+        assert not (tmp_path / "v.npz").exists()
+
+    def test_a_disk_that_refuses(self, run, tmp_path, folder):
+        assert run("extract", folder, "-o", tmp_path / "no" / "v.npz")[0] == 1
+
+
+class TestEvaluate:
+    @pytest.fixture
+    def coded(self):
+        rng = np.random.default_rng(0)
+        return rng.integers(0, 256, (60, 2), dtype=np.uint8), rng.integers(0, 3, 60)
+
+    def test_leave_one_out(self, run, tmp_path, coded):
+        np.savez(tmp_path / "c.npz", codes=coded[0], labels=coded[1])
+        code, result, _ = run("evaluate", tmp_path / "c.npz", "-k", "5", "-k", "10", "--json")
+        expected = leave_one_out(*coded, k=[5, 10])
+        assert code == 0
+        assert result["protocol"] == "leave one out"
+        assert result["mAP"] == expected.mAP
+        assert result["mAP_at"] == {"5": expected.mAP_at[5], "10": expected.mAP_at[10]}
+        assert result["precision"] == expected.precision.tolist()
+        assert f"mAP {expected.mAP:.4f}" in run("evaluate", tmp_path / "c.npz", "-k", "5")[1]
+
+    def test_database(self, run, tmp_path, coded):
+        codes, labels = coded
+        np.savez(tmp_path / "q.npz", codes=codes[:10], labels=labels[:10])
+        np.savez(tmp_path / "d.npz", codes=codes[10:], labels=labels[10:])
+        code, result, _ = run("evaluate", tmp_path / "q.npz", "--database", tmp_path / "d.npz", "--json")
+        assert code == 0
+        assert result["mAP"] == against_database(codes[:10], labels[:10], codes[10:], labels[10:]).mAP
+
+    def test_a_mean_over_nothing_is_null(self, run, tmp_path):
+        np.savez(tmp_path / "c.npz", codes=np.zeros((2, 1), np.uint8), labels=[1, 2])
+        code, result, _ = run("evaluate", tmp_path / "c.npz", "--json")
+        assert (code, result["mAP"], result["n_left_out"]) == (0, None, 2)
+
+    def test_with_a_model(self, run, tmp_path):
+        baselines = pytest.importorskip("sihash.baselines")
+        data = load("digits", "pixels")
+        hasher = baselines.CCAITQ(n_bits=12, random_state=0).fit(data.X_train, data.y_train)
+        hasher.save(tmp_path / "model")
+        arguments = ["evaluate", "digits", "--model", tmp_path / "model", "--features", "pixels", "--json"]
+        code, result, _ = run(*arguments)
+        codes = hasher.transform(data.X_test)
+        assert (code, result["mAP"]) == (0, leave_one_out(codes, data.y_test).mAP)
+        code, result, _ = run(*arguments, "--against-train")
+        database = hasher.transform(data.X_train)
+        expected = against_database(codes, data.y_test, database, data.y_train)
+        assert (code, result["mAP"], result["n_database"]) == (0, expected.mAP, 1438)
+
+    def test_errors(self, run, tmp_path):
+        (tmp_path / "words.npz").write_text("words")
+        np.savez(tmp_path / "other.npz", Z=[1])
+        np.savez(tmp_path / "floats.npz", codes=np.ones((3, 2)), labels=[1, 2, 3])
+        for name, message in [
+            ("words.npz", "is not an .npz file"),
+            ("other.npz", "holds Z; expected arrays codes and labels"),
+            ("floats.npz", "packed uint8"),
+            ("missing.npz", "No such file"),
+        ]:
+            code, stdout, stderr = run("evaluate", tmp_path / name)
+            assert (code, stdout) == (1, ""), name
+            assert message in stderr
