@@ -63,7 +63,8 @@ def load(
     if chosen is None and options:
         raise ValueError(f"Options {', '.join(options)} belong to features, and none were asked for.")
     collection = read(source, labels)
-    about: dict[str, Any] = {"source": str(source), "kind": collection.kind, "features": features or "none"}
+    described = ", ".join([wanted or "none", *(f"{name}={value}" for name, value in options.items())])
+    about: dict[str, Any] = {"source": str(source), "kind": collection.kind, "features": described}
     if chosen is None:
         return _finish(collection, *_unchanged(collection, progress), about)
     if collection.holds_vectors:
