@@ -1,0 +1,101 @@
+"""`solve_binary`: many binary SVMs over one matrix, by either solver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.svm import ocas, smooth
+from sihash.svm.blocks import RowBlocks
+from sihash.svm.machines import Machines, Solution
+
+Method = Literal["ocas", "smooth"]
+
+
+def solve_binary(
+    Phi: Array, Y: Array, C: float, *, tol: float = 0.01, method: Method = "smooth", warm: Machines | None = None
+) -> Solution:
+    """Train m binary SVMs that share their rows, to a certified gap.
+
+    Minimises ``F_j(w) = ½‖w‖² + C Σ_i max(0, 1 − Y[i, j] · (Phi[i] @ w))`` for every column ``j`` of ``Y``. A constant
+    column of ``Phi`` is the bias. Products run in float32, sums in float64.
+
+    Parameters
+    ----------
+    Phi : array of shape (n, d)
+        One row a sample.
+    Y : array of shape (n, m)
+        Labels −1 and +1, one column an SVM.
+    C : float
+        Weight of the hinge losses.
+    tol : float
+        A bit is done when ``upper − lower ≤ tol · upper`` (or a millionth of ``F(0)``, for optima near zero).
+    method : {"smooth", "ocas"}
+        The smoothed quasi-Newton method, or OCAS. Both hand back the same kind of certificate.
+    warm : Machines, optional
+        ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If the
+        rows are the same, its planes stay too: only the signs that changed are counted anew.
+
+    Returns
+    -------
+    Solution
+        ``W`` (m × d), ``upper`` and ``lower`` (m), ``n_steps`` (m), ``warm``, ``history``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sihash.svm import solve_binary
+    >>> Phi = np.array([[1.0, 1.0], [2.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
+    >>> solution = solve_binary(Phi, np.sign(Phi[:, :1]), C=1.0, tol=1e-4)
+    >>> bool(abs(solution.upper[0] - 0.5) < 1e-3)
+    True
+    """
+    Phi, Y = _checked(Phi, Y)
+    if not C > 0:
+        raise ValueError(f"C must be positive, got {C}.")
+    if warm is not None and (warm.m, warm.rows.n_features) != (Y.shape[1], Phi.shape[1]):
+        raise ValueError(
+            f"The warm start has {warm.m} bits and {warm.rows.n_features} features, the problem has {Y.shape[1]} and "
+            f"{Phi.shape[1]}; start cold (warm=None)."
+        )
+    machines = _start(Phi, Y, C, method, warm)
+    return solve_machines(machines, tol)
+
+
+def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
+    """Untrained machines of the solver named ``method``."""
+    if method == "smooth":
+        return smooth.SmoothMachines(rows, C)
+    if method == "ocas":
+        return ocas.OcasMachines(rows, C)
+    raise ValueError(f"method must be 'ocas' or 'smooth', got {method!r}.")
+
+
+def solve_machines(machines: Machines, tol: float) -> Solution:
+    """Train machines by the solver that they belong to."""
+    if isinstance(machines, smooth.SmoothMachines):
+        return smooth.solve(machines, tol)
+    assert isinstance(machines, ocas.OcasMachines)
+    return ocas.solve(machines, tol)
+
+
+def _checked(Phi: Array, Y: Array) -> tuple[Array, Array]:
+    Phi, Y = np.asarray(Phi), np.asarray(Y)
+    if Phi.ndim != 2 or Y.ndim != 2 or len(Phi) != len(Y) or not len(Phi):
+        raise ValueError(f"Expected Phi (n × d) and Y (n × m) with n ≥ 1, got shapes {Phi.shape} and {Y.shape}.")
+    if not np.isin(Y, (-1, 1)).all():
+        raise ValueError("Y must hold −1 and +1 only.")
+    Phi = np.ascontiguousarray(Phi, dtype=np.float32)
+    if not np.isfinite(Phi).all():
+        raise ValueError("Phi contains NaN or infinity; every feature must be a finite number.")
+    return Phi, np.ascontiguousarray(Y, dtype=np.int8)
+
+
+def _start(Phi: Array, Y: Array, C: float, method: Method, warm: Machines | None) -> Machines:
+    n_groups = 1 if method == "ocas" else 10
+    machines = make_machines(RowBlocks.of(Phi, n_groups=n_groups, Y=Y.copy()), C, method)
+    if warm is not None:
+        machines.start_from(warm)
+    return machines

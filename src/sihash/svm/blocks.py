@@ -1,0 +1,119 @@
+"""A matrix in row blocks, with everything that belongs to a row beside it.
+
+The solvers never see the whole matrix. They send a function to every block and add up what comes back:
+weights go out, sums come home. So the rows may lie in memory, in a memory-mapped file or on another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.threads import map_threads
+
+BLOCK_ROWS = 2048  # a block of 1,001 float32 features is 8 MB: measured fastest for tall, narrow products
+
+
+class Block:
+    """Rows that lie together: arrays by name, the first axis of each being the row.
+
+    The arrays may be longer than the ``n`` rows in use; the spare rows are room for later ones. ``group``
+    says which planes of a bundle the rows belong to.
+    """
+
+    def __init__(self, n: int, group: int, **arrays: Array) -> None:
+        self.n = n
+        self.group = group
+        self.arrays: dict[str, Array] = arrays
+        self.scratch: dict[str, Array] = {}  # what a running solve keeps here; never saved
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name][: self.n]
+
+    @property
+    def room(self) -> int:
+        return len(self.arrays["Phi"]) - self.n
+
+    def copy(self) -> Block:
+        """A second view of the same rows: it may shrink, grow or be given new arrays on its own."""
+        return Block(self.n, self.group, **self.arrays)
+
+    def append(self, rows: dict[str, Array]) -> None:
+        """Write rows into the spare room."""
+        n = self.n + len(rows["Phi"])
+        for name, values in rows.items():
+            self.arrays[name][self.n : n] = values
+        self.n = n
+
+    def drop(self, rows: Array) -> None:
+        """Take rows out of use: they change places with the last ones and the block ends before them.
+
+        Only these rows move. Nothing is overwritten, so a copy made before still holds every row, though
+        in another order.
+        """
+        n = self.n - len(rows)
+        gone = np.zeros(self.n, dtype=bool)
+        gone[rows] = True
+        holes, movers = np.flatnonzero(gone[:n]), n + np.flatnonzero(~gone[n:])
+        for array in self.arrays.values():
+            array[holes], array[movers] = array[movers], array[holes]
+        self.n = n
+
+
+class RowBlocks:
+    """The blocks of a matrix, in order."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self.blocks = blocks
+
+    @classmethod
+    def of(cls, Phi: Array, *, n_groups: int = 10, **rows: Array) -> RowBlocks:
+        """Cut a matrix and its row arrays into blocks without copying; groups are runs of blocks."""
+        starts = range(0, len(Phi), BLOCK_ROWS)
+        blocks = []
+        for k, start in enumerate(starts):
+            part = slice(start, min(start + BLOCK_ROWS, len(Phi)))
+            arrays = {name: values[part] for name, values in rows.items()}
+            group = k * min(n_groups, len(starts)) // len(starts)
+            blocks.append(Block(part.stop - start, group, Phi=Phi[part], **arrays))
+        return cls(blocks)
+
+    def __iter__(self) -> Iterator[Block]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return sum(block.n for block in self.blocks)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.blocks[0].arrays["Phi"].shape[1])
+
+    @property
+    def n_groups(self) -> int:
+        return 1 + max(block.group for block in self.blocks)
+
+    def copy(self) -> RowBlocks:
+        return RowBlocks([block.copy() for block in self.blocks])
+
+    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """``function(block, *args)`` for every block, side by side, in the order of the blocks."""
+        return map_threads(lambda block: function(block, *args), self.blocks)
+
+    def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
+        """Element-wise float64 sums of the tuples that ``function`` returns, added in block order."""
+        return [sum_arrays(parts) for parts in zip(*self.map(function, *args), strict=True)]
+
+    def column(self, name: str) -> Array:
+        """A row array over all blocks, in one piece."""
+        return np.concatenate([block[name] for block in self.blocks])
+
+
+def sum_arrays(parts: tuple[Array, ...]) -> Array:
+    """Sum in float64, first to last: the same whatever the number of threads."""
+    total = np.array(parts[0], dtype=np.float64)
+    for part in parts[1:]:
+        total += part
+    return total

@@ -1,0 +1,135 @@
+"""Cutting planes that stay valid as samples come, go and change sign.
+
+For shares ``π_i ∈ [0, 1]`` the plane ``Σ_i π_i (1 − y_i w·φ_i) = a − w·g`` with ``a = Σ π_i`` and
+``g = Σ π_i y_i φ_i`` lies below the hinge risk ``Σ_i max(0, 1 − y_i w·φ_i)`` for every ``w``, whatever the shares.
+So a plane needs no repair when the weights move, and when rows change only their own shares have to
+be taken out of ``a`` and ``g`` and put back in. The risk is a sum over groups of rows, and each group has planes
+of its own: a group that goes takes its planes along and leaves the others exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.svm import qp
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.threads import map_threads
+
+QP_TOL = 1e-7
+QP_MOVES_PER_PLANE = 40
+
+
+class Bundle:
+    """``n_slots`` planes for each of m bits and each group of rows.
+
+    ``g`` has shape (m, n_groups, n_slots, d), ``a`` (m, n_groups, n_slots). The shares of slot ``s`` lie with the
+    rows, in the block array ``pi<s>`` (rows × m). An empty slot is the plane 0, valid like any other. ``b``
+    is the dual weight of each plane after the last `bound`.
+    """
+
+    def __init__(self, m: int, n_groups: int, n_slots: int, d: int) -> None:
+        self.g = np.zeros((m, n_groups, n_slots, d))
+        self.a = np.zeros((m, n_groups, n_slots))
+        self.b = np.zeros((m, n_groups, n_slots))
+        self.newest = np.zeros(m, dtype=np.intp)  # the slot that each bit put last
+        self._K: Array | None = None  # Gram matrices of the planes, (m, N, N); None: to be made anew
+
+    @property
+    def n_slots(self) -> int:
+        return self.a.shape[2]
+
+    @property
+    def n_groups(self) -> int:
+        return self.a.shape[1]
+
+    def copy(self) -> Bundle:
+        twin = Bundle.__new__(Bundle)
+        twin.g, twin.a, twin.b = self.g.copy(), self.a.copy(), self.b.copy()
+        twin.newest = self.newest.copy()
+        twin._K = None if self._K is None else self._K.copy()
+        return twin
+
+    def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
+        """Replace the planes of ``slot`` for ``bits``: ``g`` (len(bits), n_groups, d), ``a`` (len(bits), n_groups)."""
+        self.g[bits, :, slot], self.a[bits, :, slot] = g, a
+        self.newest[bits] = slot
+        if self._K is not None:
+            self._refresh_gram(bits, slot)
+
+    def _refresh_gram(self, bits: Array, slot: int) -> None:
+        m, n_groups, n_slots, d = self.g.shape
+        K = self._K
+        assert K is not None
+        own = np.arange(n_groups) * n_slots + slot
+        for j in bits:
+            rows = self.g[j, :, slot] @ self.g[j].reshape(-1, d).T
+            K[j][own] = rows
+            K[j][:, own] = rows.T
+
+    def bound(self, C: float, bits: Array) -> Array:
+        """Lower bounds of ``min ½‖w‖² + C · risk`` for ``bits``: the minimum of the plane model.
+
+        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1.
+        """
+        m, n_groups, n_slots, d = self.g.shape
+        if self._K is None:
+            flat = self.g.reshape(m, n_groups * n_slots, d)
+            self._K = np.array(map_threads(lambda j: flat[j] @ flat[j].T, range(m)))
+        K = self._K
+        group = np.repeat(np.arange(n_groups), n_slots)
+        moves = QP_MOVES_PER_PLANE * n_groups * n_slots
+
+        def solve(j: int) -> float:
+            # Start from the weights of before, or from the newest planes alone, whichever is better.
+            H, c, b = C * C * K[j], C * self.a[j].reshape(-1), self.b[j].reshape(-1)
+            newest = np.zeros_like(self.b[j])
+            newest[:, self.newest[j]] = 1
+            if _value(H, c, newest.reshape(-1)) > _value(H, c, b):
+                b[:] = newest.reshape(-1)
+            return qp.maximise(H, c, group, b, QP_TOL, moves)
+
+        return np.array(map_threads(solve, bits))
+
+    def minimiser(self, C: float) -> Array:
+        """Where the plane model is least, by the dual weights of the last `bound`: ``w = C Σ b g``, (m, d)."""
+        return C * np.einsum("jgs,jgsd->jd", self.b, self.g)
+
+    def add_rows(self, block: Block, rows: slice | Array, sign: int = 1) -> None:
+        """Add (``sign=-1``: take out) the shares of some rows of a block to its group's planes."""
+        Phi, Y = block["Phi"][rows], block["Y"][rows]
+        if not len(Phi):
+            return
+        for slot in range(self.n_slots):
+            shares = block[f"pi{slot}"][rows].astype(np.float32)
+            self.a[:, block.group, slot] += sign * shares.sum(axis=0, dtype=np.float64)
+            shares *= Y
+            self.g[:, block.group, slot] += sign * (shares.T @ Phi)
+        self._K = None
+
+    def empty_groups(self, groups: Iterable[int]) -> None:
+        """Drop the planes of groups that have no rows left: exactly 0, free of rounding."""
+        for group in groups:
+            self.g[:, group], self.a[:, group], self.b[:, group] = 0, 0, 0
+        self._K = None
+
+    def grow(self, n_groups: int) -> None:
+        """Room for more groups, their planes empty."""
+        more = n_groups - self.n_groups
+        if more > 0:
+            m, _, n_slots, d = self.g.shape
+            self.g = np.concatenate([self.g, np.zeros((m, more, n_slots, d))], axis=1)
+            self.a = np.concatenate([self.a, np.zeros((m, more, n_slots))], axis=1)
+            self.b = np.concatenate([self.b, np.zeros((m, more, n_slots))], axis=1)
+            self._K = None
+
+
+def _value(H: Array, c: Array, b: Array) -> float:
+    return float(c @ b - 0.5 * (b @ H @ b))
+
+
+def share_names(rows: RowBlocks) -> list[str]:
+    """The names of the share arrays that the blocks hold."""
+    return [name for name in rows.blocks[0].arrays if name.startswith("pi")]

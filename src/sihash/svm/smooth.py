@@ -1,0 +1,311 @@
+"""The binary SVMs by a smoothed hinge and a preconditioned quasi-Newton method, with a true certificate.
+
+The hinge is replaced by one that is quadratic in a band of ``width`` around the margin 1. Its slopes ``p_i ∈ [0, 1]``
+are shares of a cutting plane of the *unsmoothed* risk, so every gradient is at once a plane of the bundle,
+and the bundle's minimum bounds the true optimum from below. With ``g = Σ p_i y_i φ_i`` the gap of a point splits into
+
+    F(w) − D(p) = ½ ‖w − C g‖²  +  C Σ_i (h(z_i) − p_i (1 − z_i)):
+
+the gradient, which the steps drive to zero, and the price of smoothing, which the width controls. A step costs two
+products with Φ for all bits together: the direction's scores, and the gradient.
+
+L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width Σ φφᵀ`` over the
+band, and the band holds a share κ · width of the rows, near enough. The matrix is taken from a sample of rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numba
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.exceptions import ConvergenceWarning
+
+from sihash._typing import Array
+from sihash.svm import linesearch
+from sihash.svm.blocks import Block, RowBlocks, sum_arrays
+from sihash.svm.machines import Log, Machines, Solution
+
+N_SLOTS = 3  # planes kept a group: the last three gradients
+MEMORY = 6  # curvature pairs kept a bit
+KAPPA = 0.2  # share of rows in the band, per unit of width
+SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
+SMOOTHING_SHARE = 0.6  # of the allowed gap that smoothing may use up
+WIDEST_BAND = 0.5
+
+
+class SmoothMachines(Machines):
+    """Kept between solves besides the planes: the scores of every row, the band, curvature pairs, the Hessian."""
+
+    def __init__(self, rows: RowBlocks, C: float) -> None:
+        super().__init__(rows, C, N_SLOTS)
+        d = rows.n_features
+        self.width = np.full(self.m, WIDEST_BAND)
+        self.latest = np.zeros(self.m, dtype=np.intp)  # the slot whose plane is the gradient at W ...
+        self.fresh = np.zeros(self.m, dtype=bool)  # ... if it and the scores S are those of W
+        self.scale = np.ones(self.m)
+        self.pairs_s = np.zeros((self.m, MEMORY, d))
+        self.pairs_y = np.zeros((self.m, MEMORY, d))
+        self.rho = np.zeros((self.m, MEMORY))  # 1 / s·y; 0 where there is no pair
+        self.clock = 0
+        self._factor: Array | None = None
+
+    def copy(self) -> SmoothMachines:
+        twin = super().copy()
+        for name in ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def furnish(self, block: Block) -> None:
+        super().furnish(block)
+        block.arrays["S"] = np.zeros(block.arrays["Y"].shape, dtype=np.float32)
+
+    def written_names(self) -> list[str]:
+        return ["S", *super().written_names()]
+
+    def enter(self, block: Block, rows: slice | Array) -> None:
+        block["S"][rows] = block["Phi"][rows] @ self.W.T.astype(np.float32)
+        super().enter(block, rows)
+
+    def _margins(self, block: Block, rows: slice | Array) -> Array:
+        return block["Y"][rows] * block["S"][rows]
+
+    def shares(self, margins: Array) -> Array:
+        return np.clip(0.5 + (1 - margins) / self.width, 0, 1).astype(np.float32)
+
+    def solve_hessian(self, Q: Array) -> Array:
+        """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
+        if self._factor is None:
+            self._factor = _hessian_factor(self.rows, KAPPA * self.C)
+        half = solve_triangular(self._factor, Q.T.astype(np.float32), lower=True, check_finite=False)
+        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(np.float64)
+
+
+def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
+    """Cholesky factor of ``I + weight · ΦᵀΦ``, the product estimated from evenly spaced rows."""
+    d = rows.n_features
+    every = max(1, len(rows) // (SAMPLE_PER_FEATURE * d))
+    (gram,) = rows.total(_gram, every)
+    gram *= weight * every
+    gram[np.diag_indices(d)] += 1
+    return cholesky(gram, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
+
+
+def _gram(block: Block, every: int) -> tuple[Array]:
+    Phi = np.ascontiguousarray(block["Phi"][::every])
+    return (Phi.T @ Phi,)
+
+
+def solve(machines: SmoothMachines, tol: float, max_steps: int = 300) -> Solution:
+    """Bring every bit to a certified relative gap of ``tol``, from wherever ``machines`` stands."""
+    run = _Run(machines, tol)
+    while len(run.bits) and run.n_taken < max_steps:
+        run.step()
+    return run.finish()
+
+
+class _Run:
+    """One solve: the bits still open, and what the blocks hold of them in their scratch."""
+
+    def __init__(self, machines: SmoothMachines, tol: float) -> None:
+        self.M, self.tol, self.rows = machines, tol, machines.rows
+        self.log = Log()
+        self.n_taken = 0
+        self.n_steps = np.zeros(machines.m, dtype=np.intp)
+        machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
+        self.upper, self.lower = machines.upper(), machines.lower()
+        self.start_W, self.start_upper = machines.W.copy(), self.upper.copy()
+        self.converged = machines.closed(self.upper, self.lower, tol)
+        self.log.step(self.upper, self.lower)
+        self.bits = np.flatnonzero(~self.converged)
+        if len(self.bits):
+            self._open()
+
+    def _open(self) -> None:
+        """Lay out margins of the open bits; take the gradient where none is kept."""
+        M, bits = self.M, self.bits
+        stale = bits[~M.fresh[bits]]
+        if len(stale) and np.any(M.W[stale]):
+            self.rows.map(_rescore, stale, M.W[stale].T.astype(np.float32))
+        self.rows.map(_lay_out, bits)
+        if len(stale):
+            self._evaluate(np.zeros(len(bits)))
+
+    def step(self) -> None:
+        M, bits = self.M, self.bits
+        gradient = M.W[bits] - M.C * self._plane_sum()
+        direction = self._direction(gradient)
+        self.rows.map(_rates, np.ascontiguousarray(direction.T, dtype=np.float32))
+        t = linesearch.search(
+            self.rows,
+            np.einsum("jd,jd->j", M.W[bits], direction),
+            np.einsum("jd,jd->j", direction, direction),
+            M.C,
+            M.width[bits],
+            np.einsum("jd,jd->j", gradient, direction),
+        )
+        move = t[:, None] * direction
+        M.W[bits] += move
+        self._evaluate(t)
+        self._remember(move, M.W[bits] - M.C * self._plane_sum() - gradient)
+        self.n_taken += 1
+        self.n_steps[bits] += 1
+        self._close_bits()
+
+    def _plane_sum(self) -> Array:
+        """``g = Σ p y φ`` at the present weights, from the planes of the latest slot."""
+        M, bits = self.M, self.bits
+        return M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
+
+    def _evaluate(self, t: Array) -> None:
+        """Move along the line; the slopes there become planes, and with them the bounds are renewed."""
+        M, bits = self.M, self.bits
+        slot = M.clock % N_SLOTS
+        M.clock += 1
+        width = M.width[bits].astype(np.float32)
+        parts = self.rows.map(_move, t.astype(np.float32), width, bits, f"pi{slot}")
+        g = np.zeros((len(bits), M.bundle.n_groups, self.rows.n_features))
+        a = np.zeros((len(bits), M.bundle.n_groups))
+        for block, (block_g, block_a, _, _) in zip(self.rows, parts, strict=True):
+            g[:, block.group] += block_g
+            a[:, block.group] += block_a
+        M.bundle.put(bits, slot, g, a)
+        M.latest[bits], M.fresh[bits] = slot, True
+        M.risk[bits] = sum_arrays(tuple(part[2] for part in parts))
+        self.smoothing = M.C * sum_arrays(tuple(part[3] for part in parts))
+
+    def _close_bits(self) -> None:
+        M, bits = self.M, self.bits
+        self.upper[bits] = M.upper()[bits]
+        self.lower[bits] = np.maximum(self.lower[bits], M.lower(bits))
+        self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
+        self.log.step(self.upper, self.lower)
+        # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap.
+        allowed = SMOOTHING_SHARE * self.tol * self.upper[bits]
+        shrink = np.clip(np.sqrt(allowed / np.maximum(self.smoothing, 1e-300)), 0.4, 1.0)
+        M.width[bits] *= np.where(self.converged[bits], 1.0, shrink)
+        still = ~self.converged[bits]
+        if not still.all():
+            self.rows.map(_put_back, bits)
+            self.bits = bits[still]
+            if len(self.bits):
+                self.rows.map(_lay_out, self.bits)
+
+    def _direction(self, gradient: Array) -> Array:
+        """L-BFGS, all bits at once; a pair with ``rho = 0`` drops out by itself."""
+        M, bits = self.M, self.bits
+        s, y, rho = M.pairs_s[bits], M.pairs_y[bits], M.rho[bits]
+        q, alpha = gradient.copy(), np.zeros_like(rho)
+        for k in reversed(range(MEMORY)):
+            alpha[:, k] = rho[:, k] * np.einsum("jd,jd->j", s[:, k], q)
+            q -= alpha[:, k, None] * y[:, k]
+        h = M.scale[bits, None] * M.solve_hessian(q)
+        for k in range(MEMORY):
+            beta = rho[:, k] * np.einsum("jd,jd->j", y[:, k], h)
+            h += (alpha[:, k] - beta)[:, None] * s[:, k]
+        uphill = np.einsum("jd,jd->j", h, gradient) <= 0
+        if uphill.any():
+            M.rho[bits[uphill]] = 0
+            h[uphill] = M.solve_hessian(gradient[uphill])
+        return -h
+
+    def _remember(self, s: Array, y: Array) -> None:
+        M, bits = self.M, self.bits
+        curvature = np.einsum("jd,jd->j", s, y)
+        norms = np.einsum("jd,jd->j", s, s) * np.einsum("jd,jd->j", y, y)
+        good = curvature > 1e-8 * np.sqrt(norms)
+        for kept, new in ((M.pairs_s, s), (M.pairs_y, y)):
+            kept[bits[good]] = np.concatenate([kept[bits[good], 1:], new[good, None]], axis=1)
+        inverse = 1 / curvature[good]
+        M.rho[bits[good]] = np.concatenate([M.rho[bits[good], 1:], inverse[:, None]], axis=1)
+        along = np.einsum("jd,jd->j", y[good], M.solve_hessian(y[good]))
+        M.scale[bits[good]] = curvature[good] / np.maximum(along, 1e-300)
+
+    def finish(self) -> Solution:
+        M = self.M
+        if len(self.bits):
+            self.rows.map(_put_back, self.bits)
+            warnings.warn(
+                f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in {self.n_taken} steps; "
+                "raise tol, or lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.rows.map(_clear)
+        # Smoothing may leave a warm start a hair better than where the steps led: then it stays.
+        worse = np.flatnonzero(self.upper > self.start_upper)
+        if len(worse):
+            M.W[worse] = self.start_W[worse]
+            M.fresh[worse] = False
+            (risk,) = self.rows.total(_rescore, worse, M.W[worse].T.astype(np.float32))
+            M.risk[worse] = risk
+            self.upper[worse] = M.upper()[worse]
+        return Solution(
+            M.W.copy(), self.upper, self.lower, self.n_steps, self.converged, self.log.history, M
+        )
+
+
+# What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open bits.
+
+
+def _rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:
+    """Scores of the rows by ``W`` (d × bits), kept; returns the hinge risks."""
+    scores = block["Phi"] @ W
+    block["S"][:, bits] = scores
+    return (np.maximum(1 - block["Y"][:, bits] * scores, 0).sum(axis=0, dtype=np.float64),)
+
+
+def _lay_out(block: Block, bits: Array) -> None:
+    Y = np.ascontiguousarray(block["Y"][:, bits])
+    Z = Y * block["S"][:, bits]
+    block.scratch = {"Y": Y, "Z": Z, "V": np.zeros_like(Z), "R": np.empty_like(Z)}
+
+
+def _put_back(block: Block, bits: Array) -> None:
+    block["S"][:, bits] = block.scratch["Y"] * block.scratch["Z"]
+
+
+def _clear(block: Block) -> None:
+    block.scratch = {}
+
+
+def _rates(block: Block, D: Array) -> None:
+    V = block.scratch["V"]
+    np.matmul(block["Phi"], D, out=V)
+    V *= block.scratch["Y"]
+
+
+def _move(block: Block, t: Array, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
+    """Move the margins by ``t``; returns this block's g (bits × d), Σp, Σh and Σ(h − p(1−z))."""
+    scratch = block.scratch
+    sums = _slopes(scratch["Z"], scratch["V"], t, scratch["Y"], width, scratch["R"], block[slot], bits)
+    return scratch["R"].T @ block["Phi"], sums[0], sums[1], sums[2]
+
+
+@numba.njit(nogil=True, cache=True)
+def _slopes(
+    Z: Array, V: Array, t: Array, Y: Array, width: Array, R: Array, shares: Array, bits: Array
+) -> Array:
+    n, m = Z.shape
+    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
+    sums = np.zeros((3, m))
+    part = np.zeros((3, m), np.float32)
+    for start in range(0, n, 128):
+        for i in range(start, min(start + 128, n)):
+            for j in range(m):
+                z = Z[i, j] + t[j] * V[i, j]
+                u = one - z
+                p = min(max(half + u / width[j], zero), one)
+                h = max(u, zero)
+                Z[i, j] = z
+                R[i, j] = p * Y[i, j]
+                shares[i, bits[j]] = p
+                part[0, j] += p
+                part[1, j] += h
+                part[2, j] += h - p * u
+        for k in range(3):
+            for j in range(m):
+                sums[k, j] += part[k, j]
+                part[k, j] = zero
+    return sums
