@@ -1,9 +1,10 @@
 """The methods the paper compares with, each an estimator with the verbs of SIH."""
 
 from sihash.baselines.cca_itq import CCAITQ
+from sihash.baselines.fasthash import FastHash
 from sihash.baselines.ksh import KSH
 from sihash.baselines.lsh import LSH
 from sihash.baselines.pca_itq import PCAITQ
 from sihash.baselines.sdh import SDH
 
-__all__ = ["CCAITQ", "KSH", "LSH", "PCAITQ", "SDH"]
+__all__ = ["CCAITQ", "KSH", "LSH", "PCAITQ", "SDH", "FastHash"]

@@ -16,7 +16,7 @@ from sihash.hasher import Hasher
 def check_rows(hasher: Hasher, X: Any) -> Array:
     """``X`` as a float32 or float64 matrix; the hasher remembers its columns."""
     check_count("n_bits", hasher.n_bits)
-    return validate_data(hasher, X, dtype=[np.float32, np.float64])
+    return validate_data(hasher, X, dtype=[np.float32, np.float64], order="C")
 
 
 def check_labelled_rows(hasher: Hasher, X: Any, y: Any) -> tuple[Array, Array, Array]:

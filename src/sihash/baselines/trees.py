@@ -1,0 +1,106 @@
+"""Boosted decision trees: learnt by LightGBM, kept and evaluated as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from sihash._typing import Array
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Sums of trees, one sum a bit; every tree is stored as a full binary tree of one depth.
+
+    ``features`` and ``thresholds`` have shape (n_bits, n_trees, 2^depth − 1), ``leaves`` (n_bits, n_trees, 2^depth).
+    The children of node ``i`` are ``2i + 1`` (feature ≤ threshold) and ``2i + 2``; leaves follow the nodes.
+    """
+
+    features: Array
+    thresholds: Array
+    leaves: Array
+
+    def __call__(self, Z: Array) -> Array:
+        """Scores (n × n_bits) of rows ``Z``, in float64."""
+        return _evaluate(np.ascontiguousarray(Z), self.features, self.thresholds, self.leaves)
+
+
+@numba.njit(parallel=True, cache=True)
+def _evaluate(Z, features, thresholds, leaves):  # type: ignore[no-untyped-def]
+    n_bits, n_trees, n_nodes = features.shape
+    scores = np.zeros((len(Z), n_bits))
+    for i in numba.prange(len(Z)):
+        z = Z[i]
+        for bit in range(n_bits):
+            total = 0.0
+            for tree in range(n_trees):
+                node = 0
+                while node < n_nodes:
+                    # Without a branch: which way a row goes is as good as random to the processor.
+                    node = 2 * node + 1 + int(z[features[bit, tree, node]] > thresholds[bit, tree, node])
+                total += leaves[bit, tree, node - n_nodes]
+            scores[i, bit] = total
+    return scores
+
+
+class TreeBooster:
+    """Fits one `Forest` of a single bit after the other on the same rows, which are binned once."""
+
+    def __init__(
+        self, Z: Array, *, n_trees: int, depth: int, learning_rate: float, feature_share: float
+    ) -> None:
+        import lightgbm
+
+        self.lightgbm = lightgbm
+        self.Z = Z
+        self.n_trees = n_trees
+        self.depth = depth
+        self.params = {
+            "objective": "binary",
+            "max_depth": depth,
+            "num_leaves": 2**depth,
+            "learning_rate": learning_rate,
+            "feature_fraction": feature_share,
+            "max_bin": 63,
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+        self.rows = lightgbm.Dataset(Z, params=self.params, free_raw_data=False)
+
+    def fit(self, z: Array, seed: int) -> Forest:
+        """Trees whose sum has the sign of ``z`` (±1) where they can."""
+        self.rows.set_label(z > 0)
+        booster = self.lightgbm.train({**self.params, "seed": seed}, self.rows, self.n_trees)
+        trees = booster.dump_model()["tree_info"]
+        shape = (1, self.n_trees, 2**self.depth)
+        features = np.zeros((*shape[:2], shape[2] - 1), dtype=np.int32)
+        thresholds = np.full(features.shape, np.inf)
+        leaves = np.zeros(shape)
+        for t, tree in enumerate(trees):
+            _fill(tree["tree_structure"], 0, features[0, t], thresholds[0, t], leaves[0, t])
+        return Forest(features, thresholds, leaves)
+
+
+def _fill(tree: dict[str, Any], node: int, features: Array, thresholds: Array, leaves: Array) -> None:
+    """Copy a LightGBM tree below ``node``. A leaf that sits higher than the rest is passed down leftwards."""
+    if node >= len(features):
+        leaves[node - len(features)] = tree["leaf_value"]
+    elif "split_feature" in tree:
+        features[node], thresholds[node] = tree["split_feature"], tree["threshold"]
+        _fill(tree["left_child"], 2 * node + 1, features, thresholds, leaves)
+        _fill(tree["right_child"], 2 * node + 2, features, thresholds, leaves)
+    else:
+        _fill(tree, 2 * node + 1, features, thresholds, leaves)
+
+
+def join(forests: list[Forest]) -> Forest:
+    """Forests of single bits, side by side."""
+    return Forest(
+        np.concatenate([f.features for f in forests]),
+        np.concatenate([f.thresholds for f in forests]),
+        np.concatenate([f.leaves for f in forests]),
+    )
