@@ -173,6 +173,31 @@ def test_a_pipe_in_a_folder_does_not_block(tmp_path):
     assert [r.name for r in data.rejects] == ["a/pipe.png"]
 
 
+def test_a_link_to_a_folder_is_named_not_followed(tmp_path):
+    in_folder(tmp_path / "f", {"a/1.png": picture(1)})
+    (tmp_path / "f" / "a" / "round").symlink_to(tmp_path / "f", target_is_directory=True)
+    data = load(tmp_path / "f")
+    assert [(r.name, r.reason) for r in data.rejects] == [("a/round", "a link to a folder, not followed")]
+
+
+def test_names_that_are_no_text(tmp_path):
+    """A name of bytes that are no UTF-8: as a class and as a reject, through the cache and into a file."""
+    in_folder(tmp_path / "f", {"a/1.png": picture(1)})
+    odd = os.fsencode(tmp_path / "f") + b"/caf\xe9"
+    try:
+        os.mkdir(odd)
+    except OSError:
+        pytest.skip("this file system has only names that are text")
+    for name, content in ((b"/2.png", picture(2)), (b"/bad.png", b"")):
+        with open(odd + name, "wb") as file:
+            file.write(content)
+    for _ in range(2):
+        data = load(tmp_path / "f", "gist")
+        assert data.class_names == ["a", "caf\udce9"]
+        data.write_rejects(tmp_path / "rejects.jsonl")
+        assert json.loads((tmp_path / "rejects.jsonl").read_text())["name"] == "caf\udce9/bad.png"
+
+
 def test_a_damaged_archive_is_an_error_and_a_damaged_member_a_reject(tmp_path):
     files = {f"a/{i}.png": picture(i) for i in range(5)}
     whole = in_zip(tmp_path / "z", files).read_bytes()

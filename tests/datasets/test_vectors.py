@@ -112,6 +112,17 @@ class TestNpy:
         np.save(tmp_path / "v_labels.npy", np.arange(12))
         assert np.array_equal(load(tmp_path / "v.npy").y_train, np.arange(12))
 
+    def test_changed_labels_are_not_served_from_the_cache(self, tmp_path):
+        np.save(tmp_path / "v.npy", np.random.default_rng(0).integers(0, 256, (3, 8, 8), dtype=np.uint8))
+        for labels in ([1, 2, 3], [3, 2, 1]):
+            np.save(tmp_path / "v_labels.npy", labels)
+            assert load(tmp_path / "v.npy", "gist").y_train.tolist() == [k - 1 for k in labels]
+
+    def test_labels_of_a_kind_that_has_its_own(self, tmp_path, X):
+        np.savez(tmp_path / "a.npz", X=X)
+        with pytest.raises(ValueError, match="labels= is for"):
+            load(tmp_path / "a.npz", labels="y.txt")
+
     def test_numbers_in_text_are_numbers(self, tmp_path, X):
         np.save(tmp_path / "v.npy", X)
         (tmp_path / "v_labels.txt").write_text("\n".join(map(str, range(12))))

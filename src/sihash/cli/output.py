@@ -21,7 +21,7 @@ REJECTED = 3
 
 def emit(data: Any, text: str, as_json: bool) -> None:
     """Print the result: ``data`` as one line of JSON, or ``text``."""
-    typer.echo(json.dumps(_plain(data), ensure_ascii=False, allow_nan=False) if as_json else text)
+    typer.echo(json.dumps(_plain(data), allow_nan=False) if as_json else _printable(text))
 
 
 def _plain(value: Any) -> Any:
@@ -34,7 +34,12 @@ def _plain(value: Any) -> Any:
 
 
 def talk(text: str) -> None:
-    typer.echo(text, err=True)
+    typer.echo(_printable(text), err=True)
+
+
+def _printable(text: str) -> str:
+    """File names may hold bytes that are no text at all."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 @contextmanager

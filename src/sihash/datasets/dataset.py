@@ -88,7 +88,7 @@ class Dataset:
 
     def write_rejects(self, path: str | os.PathLike[str]) -> None:
         """All rejects, one JSON object a line: ``{"name": …, "reason": …}``."""
-        lines = [json.dumps({"name": r.name, "reason": r.reason}, ensure_ascii=False) for r in self.rejects]
+        lines = [json.dumps({"name": r.name, "reason": r.reason}) for r in self.rejects]
         Path(path).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import os
 import tarfile
 import zipfile
@@ -16,7 +14,6 @@ from typing import IO, Any
 from sihash.datasets.dataset import Reject
 from sihash.features.images import BadImage
 
-GZIP = b"\x1f\x8b"
 MAX_FILE = 256 << 20  # bytes of a single picture or batch; more is no picture
 
 
@@ -83,9 +80,14 @@ class Folder(FileTree):
         self.names = sorted(self._walk())
 
     def _walk(self) -> Iterator[str]:
-        for folder, _, files in os.walk(self.path):
-            for file in files:
-                yield Path(folder, file).relative_to(self.path).as_posix()
+        for folder, folders, files in os.walk(self.path):
+            for name in folders:
+                if Path(folder, name).is_symlink():  # may lead anywhere, back to here for one
+                    self.odd.append(Reject(self._relative(folder, name), "a link to a folder, not followed"))
+            yield from (self._relative(folder, name) for name in files)
+
+    def _relative(self, folder: str, name: str) -> str:
+        return Path(folder, name).relative_to(self.path).as_posix()
 
     def open(self, name: str) -> IO[bytes]:
         if not (self.path / name).is_file():  # a pipe or a device would block for ever
@@ -148,14 +150,3 @@ def open_tree(path: Path) -> FileTree | None:
 
 def is_archive(path: Path) -> bool:
     return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
-
-
-def gunzipped(data: bytes, limit: int = MAX_FILE) -> bytes:
-    """``data``, decompressed if it is gzip."""
-    if not data.startswith(GZIP):
-        return data
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise ValueError(f"The gzip data is larger than the {limit >> 20} MiB allowed.")
-    return data

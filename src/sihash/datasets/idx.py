@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import math
+import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.datasets.dataset import Collection, two_parts
-from sihash.datasets.files import GZIP, FileTree, gunzipped
+from sihash.datasets.dataset import Collection, check_fits, two_parts
+from sihash.datasets.files import FileTree
 
 _MAX_FILES = 64  # a folder of more files is no IDX data set: do not open them all to see
 _LABELS, _IMAGES = b"\0\0\x08\x01", b"\0\0\x08\x03"
@@ -30,7 +35,7 @@ def read(tree: FileTree) -> Collection:
                 "files such as train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, "
                 "t10k-images-idx3-ubyte.gz and t10k-labels-idx1-ubyte.gz."
             )
-        images, labels = (parse(tree.require(found[part, magic])) for magic in (_IMAGES, _LABELS))
+        images, labels = (_parse(tree, found[part, magic]) for magic in (_IMAGES, _LABELS))
         if len(images) != len(labels):
             raise ValueError(f"{tree.path} has {len(images)} {part} images but {len(labels)} labels.")
         parts.append((images, labels.astype(np.int64)))
@@ -38,19 +43,23 @@ def read(tree: FileTree) -> Collection:
     return two_parts("IDX", *parts, class_names=names, fingerprint=tree.fingerprint)
 
 
-def parse(data: bytes) -> Array:
-    """An IDX file's content as a uint8 array."""
-    data = gunzipped(data)
-    if len(data) < 4 or data[:3] != b"\0\0\x08":
-        raise ValueError("Not an IDX file of unsigned bytes: it does not begin with 0, 0, 8.")
-    n_axes = data[3]
-    shape = np.frombuffer(data, dtype=">u4", count=n_axes, offset=4).astype(np.int64)
-    body = len(data) - 4 - 4 * n_axes
-    if body != int(np.prod(shape)):
+def _parse(tree: FileTree, name: str) -> Array:
+    """One file as a uint8 array. No more is read, or unzipped, than its header announces."""
+    try:
+        with _unzipped(tree, name) as file:
+            n_axes = file.read(4)[3]
+            shape = struct.unpack(f">{n_axes}I", file.read(4 * n_axes))
+            announced = math.prod(shape)
+            check_fits(announced, f"{name} in {tree.path}")
+            body = file.read(announced + 1)
+    except (OSError, EOFError, zlib.error, struct.error, IndexError) as error:
+        raise ValueError(f"{name} in {tree.path} cannot be read: {error}.") from None
+    if len(body) != announced:
+        had = f"{len(body):,}" if len(body) < announced else "more"
         raise ValueError(
-            f"The IDX file announces {' × '.join(map(str, shape))} bytes and holds {body}; it is damaged."
+            f"{name} in {tree.path} announces {announced:,} bytes and holds {had}; it is damaged."
         )
-    return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * n_axes).reshape(shape)
+    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
 def _find(tree: FileTree) -> dict[tuple[str, bytes], str]:
@@ -67,11 +76,19 @@ def _find(tree: FileTree) -> dict[tuple[str, bytes], str]:
 
 def _magic(tree: FileTree, name: str) -> bytes:
     try:
-        with tree.open(name) as file:
-            head = file.read(4)
-        if head.startswith(GZIP):
-            with tree.open(name) as file, gzip.GzipFile(fileobj=file) as unzipped:
-                head = unzipped.read(4)
-        return head
-    except (OSError, EOFError, zlib.error):
+        with _unzipped(tree, name) as file:
+            return file.read(4)
+    except Exception:  # what cannot be opened is no IDX file, whatever the reason
         return b""
+
+
+@contextmanager
+def _unzipped(tree: FileTree, name: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    with tree.open(name) as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    with tree.open(name) as file:
+        if zipped:
+            with gzip.GzipFile(fileobj=file) as inner:
+                yield inner
+        else:
+            yield file

@@ -18,10 +18,10 @@ from sihash.datasets import cifar10, digits, folders, idx, nuswide, places, vect
 from sihash.datasets.dataset import Collection, Dataset, Reject, check_fits
 from sihash.datasets.files import open_tree
 from sihash.features import extractor
-from sihash.features.extract import Extractor, decode_all, extract_stream, process
+from sihash.features.extract import decode_all, extract_stream, process
 
 logger = logging.getLogger("sihash")
-Progress = Callable[[int, int | None], None]  # images done, images in all
+Progress = Callable[[int, int | None], None]  # done, and in all
 
 
 def load(
@@ -50,7 +50,7 @@ def load(
     cache : bool
         Whether features are kept on disk, keyed by content and settings, and taken from there.
     progress : callable
-        Called with the number of images done and the number in all.
+        Called with the number done and the number in all: bytes of a download, then images.
     **options
         Of the extractor, such as ``size``.
 
@@ -62,7 +62,7 @@ def load(
     chosen = extractor(wanted, **options) if wanted else None
     if chosen is None and options:
         raise ValueError(f"Options {', '.join(options)} belong to features, and none were asked for.")
-    collection = read(source, labels)
+    collection = read(source, labels, progress)
     described = ", ".join([wanted or "none", *(f"{name}={value}" for name, value in options.items())])
     about: dict[str, Any] = {"source": str(source), "kind": collection.kind, "features": described}
     if chosen is None:
@@ -75,7 +75,9 @@ def load(
     stored = feature_cache.read(entry) if entry else None
     if stored:
         return Dataset(**stored, **about)
-    data = _finish(collection, *_described(collection, chosen, progress), about)
+    data = _finish(
+        collection, *extract_stream(collection.X, chosen, progress=_counted(collection, progress)), about
+    )
     if entry:
         _keep(entry, data)
     return data
@@ -88,15 +90,18 @@ def _keep(entry: str, data: Dataset) -> None:
         logger.warning("The features could not be kept in %s: %s.", feature_cache.folder(), error)
 
 
-def read(source: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None) -> Collection:
+def read(
+    source: str | os.PathLike[str],
+    labels: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Collection:
     """The collection as it is found, images not decoded yet."""
     if source == "digits":
         return digits.read()
-    path = (
-        places.fetch(source)
-        if isinstance(source, str) and source in places.NAMED
-        else Path(source).expanduser()
-    )
+    if isinstance(source, str) and source in places.NAMED:
+        path = places.fetch(source, progress=progress)
+    else:
+        path = Path(source).expanduser()
     if not path.exists():
         raise FileNotFoundError(
             f"There is nothing at {path}; give a path, or one of the names {', '.join(places.NAMED)}."
@@ -114,6 +119,8 @@ def _read_path(path: Path, labels: Path | None) -> Collection:
         return vectors.read_npy(path, labels)
     if head.startswith((vectors.PARQUET, vectors.ARROW)):
         return vectors.read_table(path, labels)
+    if labels:
+        raise ValueError(f"labels= is for .npy files and tables; {path} has its labels within.")
     tree = open_tree(path)
     if tree is None:
         raise ValueError(
@@ -126,12 +133,6 @@ def _read_path(path: Path, labels: Path | None) -> Collection:
         if kind.recognise(tree):
             return kind.read(tree)
     return folders.read(tree)
-
-
-def _described(
-    collection: Collection, chosen: Extractor, progress: Progress | None
-) -> tuple[Any, dict[int, str]]:
-    return extract_stream(collection.X, chosen, progress=_counted(collection, progress))
 
 
 def _unchanged(collection: Collection, progress: Progress | None) -> tuple[Any, dict[int, str]]:

@@ -18,9 +18,13 @@ _LABEL_COLUMNS = ("y", "label", "labels", "class", "target", "category")
 _VECTOR_COLUMNS = ("X", "vector", "embedding", "features")
 
 
-def fingerprint(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def fingerprint(*paths: Path) -> str:
+    """Digest of the files' contents."""
+    digests = []
+    for path in paths:
+        with open(path, "rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return " ".join(digests)
 
 
 def is_npz(path: Path) -> bool:
@@ -71,7 +75,8 @@ def read_npy(path: Path, labels: str | Path | None) -> Collection:
     file = Path(labels) if labels else next((p for p in beside if p.exists()), None)
     y = _read_labels(file) if file else None
     _check(X, y, path)
-    return Collection("npy", _numeric(X), y, np.zeros(len(X), dtype=bool), lambda: fingerprint(path))
+    is_test = np.zeros(len(X), dtype=bool)
+    return Collection("npy", _numeric(X), y, is_test, lambda: fingerprint(path, *([file] if file else [])))
 
 
 def _load_npy(path: Path) -> Array:

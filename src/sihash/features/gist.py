@@ -174,8 +174,11 @@ def _bank(side: int) -> _Bank:
     analysis[0] /= 2
     # Cosine k makes k / 2 cycles over the image.
     lowpass = cosines @ (np.exp(-((n / 2 / _CUTOFF) ** 2))[:, None] * analysis)
-    analysis, cosines, sines, lowpass = (M.astype(np.float32) for M in (analysis, cosines, sines, lowpass))
-    return _Bank(analysis, cosines, sines, lowpass, _filters(side))
+    return _Bank(_single(analysis), _single(cosines), _single(sines), _single(lowpass), _filters(side))
+
+
+def _single(M: Array) -> Array:
+    return np.ascontiguousarray(M, dtype=np.float32)
 
 
 def _filters(side: int) -> tuple[_Filter, ...]:
@@ -195,9 +198,9 @@ def _gains(side: int, scale: int, orientation: int) -> Array:
     (pp, pm), (mp, mm) = [[_transfer(y, x, side, scale, orientation) for x in (k, -k)] for y in (k, -k)]
     # cos a · cos b is a quarter of the sum of e^{i(±a±b)}; each of the four is weighted by its gain.
     gains = np.stack([pp + pm + mp + mm, pm + mp - pp - mm, pp + pm - mp - mm, pp - pm + mp - mm]) / 4
-    audible = (np.abs(gains) > _NEGLIGIBLE).any(axis=0)
-    n_used = np.flatnonzero(audible.any(axis=0) | audible.any(axis=1)).max(initial=0) + 1
-    return np.ascontiguousarray(gains[:, :n_used, :n_used, None], dtype=np.float32)
+    _, y, x, *_ = np.nonzero(np.abs(gains) > _NEGLIGIBLE)
+    n_used = max(y.max(initial=0), x.max(initial=0)) + 1
+    return _single(gains[:, :n_used, :n_used, None])
 
 
 def _transfer(k_y: Array, k_x: Array, side: int, scale: int, orientation: int) -> Array:
