@@ -7,6 +7,7 @@ import json
 import os
 import tarfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,22 @@ def test_a_damaged_archive_is_an_error_and_a_damaged_member_a_reject(tmp_path):
     (tmp_path / "t").write_bytes(tar[: len(tar) // 2])
     with pytest.raises(ValueError, match="damaged"):
         load(tmp_path / "t")
+
+
+@pytest.mark.parametrize("put_in", [in_zip, in_tar, in_tar_gz])
+def test_damaged_archives_load_in_part_or_end_in_one_sentence(tmp_path, put_in):
+    whole = put_in(
+        tmp_path / "whole", {f"{c}/{i}.png": picture(i) for i, c in enumerate("aabb")}
+    ).read_bytes()
+    rng = np.random.default_rng(0)
+    for i in range(100):
+        data = np.frombuffer(whole, dtype=np.uint8).copy()
+        data[rng.integers(0, len(data), 4)] = rng.integers(0, 256, 4)
+        (tmp_path / "spoilt").write_bytes(
+            data[: len(data) if i % 4 else rng.integers(1, len(data))].tobytes()
+        )
+        with suppress(ValueError):
+            assert len(load(tmp_path / "spoilt").X_train) <= 4
 
 
 def test_a_member_that_grows_too_large_is_rejected(tmp_path, monkeypatch):

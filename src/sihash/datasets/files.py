@@ -143,7 +143,7 @@ def open_tree(path: Path) -> FileTree | None:
             return Zip(path)
         if tarfile.is_tarfile(path):
             return Tar(path)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
+    except Exception as error:  # a spoilt archive fails in many ways, not all of them documented
         raise ValueError(f"The archive {path} is damaged: {error}.") from None
     return None
 

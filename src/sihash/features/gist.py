@@ -2,8 +2,9 @@
 
 The steps and constants are those of the authors' code (LMgist): stretch to 0…255, whiten and normalise
 local contrast (``prefilt``), filter with 4 scales × 8 orientations of Gabor transfer functions, average
-the magnitudes over 4 × 4 blocks. One thing differs. Their code mirrors the image at its border
-by a fixed number of pixels and lets the rest wrap around; here the mirroring goes on for ever. The
+the magnitudes over 4 × 4 blocks. Two things differ. The mean, which has no direction, has no gain. And
+their code mirrors the image at its border by a fixed number of pixels and lets the rest wrap around;
+here the mirroring goes on for ever. The
 discrete cosine transform is the Fourier transform of exactly that, so an image of n × n pixels needs
 n × n real numbers instead of a padded complex spectrum, and every step is a product of small matrices
 with a batch of images.
@@ -52,7 +53,7 @@ class Gist:
     """`gist` of images of any kind: made grey, cropped to the centre square, resized to ``size``.
 
     The frequencies of the filters are tied to the pixel, so one ``size`` must serve a whole collection. 32
-    is the size of CIFAR-10; photographs may gain from 64 or 128, at 4 and 16 times the cost.
+    is the size of CIFAR-10; photographs may gain from 64 or 128, at about 8 and 60 times the cost.
     """
 
     size: int = 32
@@ -210,6 +211,6 @@ def _transfer(k_y: Array, k_x: Array, side: int, scale: int, orientation: int) -
     angle = np.arctan2(f_y, f_x) + np.pi * orientation / N_ORIENTATIONS
     angle = (angle + np.pi) % (2 * np.pi) - np.pi
     gains = np.exp(-3.5 * (radius - 1) ** 2 - 2 * np.pi * angle**2)
-    # The mean has no direction; the original gives it the angle 0 and so a small gain in some orientations.
+    # The original gives the mean the angle 0, and so a small gain in some orientations.
     gains[radius == 0] = 0
     return gains
