@@ -180,10 +180,13 @@ class TestTables:
 
 def test_damaged_files_of_every_kind_end_in_one_sentence(tmp_path, X):
     """Flip bytes anywhere: the data comes back in its shape, or a ValueError says that it cannot."""
+    pyarrow, feather, parquet = (pytest.importorskip(f"pyarrow{m}") for m in ("", ".feather", ".parquet"))
     np.savez_compressed(tmp_path / "a.npz", X=X)
     np.save(tmp_path / "a.npy", X)
+    feather.write_feather(pyarrow.table({"X": list(X)}), tmp_path / "a.arrow", compression="uncompressed")
+    parquet.write_table(pyarrow.table({"X": list(X)}), tmp_path / "a.parquet")
     rng = np.random.default_rng(0)
-    for name in ("a.npz", "a.npy"):
+    for name in ("a.npz", "a.npy", "a.arrow", "a.parquet"):
         whole = np.frombuffer((tmp_path / name).read_bytes(), dtype=np.uint8)
         for _ in range(150):
             data = whole.copy()

@@ -150,7 +150,9 @@ def _open_table(path: Path) -> Any:
     with open(path, "rb") as file:
         is_parquet = file.read(len(PARQUET)) == PARQUET
     try:
-        return parquet.read_table(path) if is_parquet else feather.read_table(path)
+        table = parquet.read_table(path) if is_parquet else feather.read_table(path)
+        table.validate(full=True)  # offsets of a spoilt file may point out of their buffer
+        return table
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
