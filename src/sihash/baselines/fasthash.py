@@ -19,7 +19,51 @@ from sihash.kernel import normalise
 
 
 class FastHash(Hasher):
-    """Hashing with graph cuts and boosted trees (Lin, Shen, Shi, van den Hengel, Suter; CVPR 2014)."""
+    """Hashing with graph cuts and boosted trees (Lin, Shen, Shi, van den Hengel, Suter; CVPR 2014).
+
+    Minimises ``‖m S − Σ_k b_k b_kᵀ‖²`` over the m = ``n_bits`` bits of all training rows, ``S_ij`` being +1
+    for two rows of one class and −1 otherwise (the loss of KSH). The bits are learnt one after the other, each
+    in two steps: the ±1 column that serves the loss best, by graph cuts over blocks of rows (`infer_bit`); then
+    boosted decision trees that predict that column from the features. What the trees say, right or wrong,
+    becomes the bit, and later bits make up for it.
+
+    Needs LightGBM and PyMaxflow to fit (``pip install 'sihash[fasthash]'``), neither to transform or load.
+
+    Parameters
+    ----------
+    n_bits : int
+        Length of a code.
+    n_trees : int
+        Trees a bit.
+    max_depth : int
+        Depth of a tree; 2 as in the paper's experiments.
+    learning_rate : float
+        Share of its best answer that each tree adds.
+    feature_share : float
+        Share of the features, drawn at random, among which each tree finds its splits.
+    random_state : int, RandomState or None
+        Draws the blocks and the features.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+    mean_ : ndarray of shape (n_features,)
+        Rows are centred to it and scaled to unit length before the trees see them.
+    forest_ : sihash.baselines.trees.Forest
+        The trees.
+
+    Notes
+    -----
+    The authors' MATLAB code could not be had, so this follows the paper. Choices of ours, and why:
+
+    - All pairs of rows enter the loss and none is listed: `LabelResidue` keeps classes and bits only.
+    - A block is any set of rows of one class, which attract each other in pairs as submodularity asks; rows
+      that no cut could move are decided beforehand (`best_signs`). The start is spectral.
+    - Gradient boosting on the logistic loss by LightGBM stands for AdaBoost. 500 trees a bit, each from a
+      draw of 5 % of the features, take about the time of 200 trees from 10 % and hash better (CIFAR-10, 32
+      bits, one seed: mAP 0.366 against 0.323).
+    """
 
     def __init__(
         self,
@@ -82,5 +126,5 @@ def _require(*modules: str) -> None:
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(
-            f"FastHash.fit needs {' and '.join(missing)}; install what it uses with pip install 'sihash[fasthash]'."
+            f"FastHash.fit needs {' and '.join(missing)}; install both with pip install 'sihash[fasthash]'."
         )

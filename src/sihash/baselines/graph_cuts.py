@@ -12,17 +12,19 @@ from sihash.baselines.residue import LabelResidue
 
 
 def infer_bit(
-    residue: LabelResidue, rng: np.random.RandomState, *, n_sweeps: int = 2, block_size: int = 256
+    residue: LabelResidue, rng: np.random.RandomState, *, n_sweeps: int = 5, block_size: int = 256
 ) -> Array:
     """Maximise ``zᵀ R z`` over ``z`` ∈ {±1}ⁿ, from a spectral start, block by block; no block lowers it.
 
-    Two rows of one class attract each other (``R_ij ≥ 1`` as long as fewer than m bits are subtracted), so the
-    problem restricted to rows of one class, all others held fixed, is submodular and a minimum cut solves it.
+    Two rows of one class attract each other (``R_ij ≥ 1`` as long as fewer than m bits are subtracted), so
+    the problem restricted to rows of one class, all others held fixed, is submodular: a minimum cut solves
+    it. Sweeps over all blocks end when one changes nothing, or after ``n_sweeps``.
     """
     z = codes.sign(leading_eigenvector(residue)).astype(np.float64)
     class_sums = np.bincount(residue.numbers, z, residue.n_classes)
     bit_sums = residue.B.T @ z
     for _ in range(n_sweeps):
+        n_changed = 0
         for rows in class_blocks(residue.numbers, block_size, rng):
             k = residue.numbers[rows[0]]
             B = residue.B[rows]
@@ -33,6 +35,9 @@ def infer_bit(
             z[rows] = new
             class_sums[k] += change.sum()
             bit_sums += B.T @ change
+            n_changed += int(np.count_nonzero(change))
+        if n_changed == 0:
+            break
     return z
 
 
@@ -74,7 +79,7 @@ def best_signs(R: Array, pull: Array, z: Array) -> Array:
     """The ``z`` that maximises ``Σ_{i≠j} R_ij z_i z_j + 2 Σ pull_i z_i`` for whole R ≥ 0; ``z`` breaks ties.
 
     A row whose pull outweighs all its edges follows it, whatever the others do. Such rows are decided first
-    and their edges become pull for the rest, again and again; what is left goes to the cut. Exact all the same.
+    and their edges become pull for the rest, again and again; only what is left goes to the cut.
     """
     z = z.copy()
     R = R - np.diag(np.diagonal(R))
@@ -94,7 +99,7 @@ def best_signs(R: Array, pull: Array, z: Array) -> Array:
 
 
 def minimum_cut(R: Array, pull: Array) -> Array:
-    """The same maximum by max-flow: an edge for each pair, cut where signs differ; a terminal for each sign."""
+    """The same maximum by max-flow: a terminal for each sign, an edge a pair, cut where its signs differ."""
     import maxflow
 
     n = len(pull)

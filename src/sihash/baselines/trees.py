@@ -15,8 +15,9 @@ from sihash._typing import Array
 class Forest:
     """Sums of trees, one sum a bit; every tree is stored as a full binary tree of one depth.
 
-    ``features`` and ``thresholds`` have shape (n_bits, n_trees, 2^depth − 1), ``leaves`` (n_bits, n_trees, 2^depth).
-    The children of node ``i`` are ``2i + 1`` (feature ≤ threshold) and ``2i + 2``; leaves follow the nodes.
+    ``features`` and ``thresholds`` have shape (n_bits, n_trees, 2^depth − 1), ``leaves`` the same but for the
+    last, 2^depth. The children of node ``i`` are ``2i + 1`` (feature ≤ threshold) and ``2i + 2``; the leaves
+    follow the nodes.
     """
 
     features: Array
@@ -76,10 +77,9 @@ class TreeBooster:
         self.rows.set_label(z > 0)
         booster = self.lightgbm.train({**self.params, "seed": seed}, self.rows, self.n_trees)
         trees = booster.dump_model()["tree_info"]
-        shape = (1, self.n_trees, 2**self.depth)
-        features = np.zeros((*shape[:2], shape[2] - 1), dtype=np.int32)
+        features = np.zeros((1, self.n_trees, 2**self.depth - 1), dtype=np.int32)
         thresholds = np.full(features.shape, np.inf)
-        leaves = np.zeros(shape)
+        leaves = np.zeros((1, self.n_trees, 2**self.depth))
         for t, tree in enumerate(trees):
             _fill(tree["tree_structure"], 0, features[0, t], thresholds[0, t], leaves[0, t])
         return Forest(features, thresholds, leaves)
