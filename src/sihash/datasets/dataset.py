@@ -30,7 +30,7 @@ class Dataset:
 
     ``X_train`` and ``X_test`` are vectors (n × d, float), or images where no features were asked for: uint8
     n × h × w (× 3), or a list of such arrays if they are not of one size. ``y_train`` and ``y_test`` are
-    positions in ``class_names`` for images, labels as they were stored for vector files, None without labels.
+    positions in ``class_names``; in NumPy files and tables labels as they were stored; None without labels.
     """
 
     X_train: Any

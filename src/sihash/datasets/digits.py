@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from sihash.datasets.dataset import Collection
 
 
 def read() -> Collection:
     """Images of 8 × 8, their 17 shades spread over 0…255; every fifth is in the test part."""
+    from sklearn.datasets import load_digits  # takes a second to import, and only this data set needs it
+
     stored = load_digits()
     images = np.rint(stored.images * (255 / 16)).astype(np.uint8)
     return Collection(

@@ -25,10 +25,10 @@ class FileTree:
     """
 
     names: list[str]
-    odd: list[Reject]
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.odd: list[Reject] = []
 
     def open(self, name: str) -> IO[bytes]:
         raise NotImplementedError
@@ -65,10 +65,10 @@ class FileTree:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def _keep(self, entries: dict[str, Any]) -> dict[str, Any]:
-        """The entries with a safe name; the others are noted as odd."""
-        for name in [name for name in entries if not _is_safe(name)]:
+        """The entries with a plain name; the others are noted as odd."""
+        for name in [name for name in entries if not _is_plain(name)]:
             del entries[name]
-            self.odd.append(Reject(name, "a name that points out of the archive"))
+            self.odd.append(Reject(name, "a name that is no plain path within the archive"))
         self.names = list(entries)
         return entries
 
@@ -76,7 +76,6 @@ class FileTree:
 class Folder(FileTree):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.odd = []
         self.names = sorted(self._walk())
 
     def _walk(self) -> Iterator[str]:
@@ -106,7 +105,6 @@ class Folder(FileTree):
 class Zip(FileTree):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.odd = []
         self._zip = zipfile.ZipFile(path)
         self._members = self._keep({i.filename: i for i in self._zip.infolist() if not i.is_dir()})
 
@@ -117,7 +115,6 @@ class Zip(FileTree):
 class Tar(FileTree):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.odd = []
         self._tar = tarfile.open(path)  # noqa: SIM115 - stays open as long as the tree
         members = [m for m in self._tar.getmembers() if not m.isdir()]
         self.odd += [Reject(m.name, "a link or device, not a file") for m in members if not m.isreg()]
@@ -129,9 +126,11 @@ class Tar(FileTree):
         return file
 
 
-def _is_safe(name: str) -> bool:
+def _is_plain(name: str) -> bool:
+    """Nothing is ever written under these names, but classes and reports are named after them."""
     parts = PurePosixPath(name).parts
-    return not (name.startswith("/") or ".." in parts or "\\" in name or "\0" in name or ":" in parts[0])
+    absolute = not parts or name.startswith("/") or ":" in parts[0]
+    return not (absolute or ".." in parts or "\\" in name or "\0" in name)
 
 
 def open_tree(path: Path) -> FileTree | None:

@@ -190,7 +190,7 @@ def _nothing_readable(source: str, rejects: list[Reject]) -> str:
 
 
 def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[str]]:
-    """Labels and class names: folder names become numbers, labels of vector files stay as they are."""
+    """Labels and class names: names of folders become numbers, stored labels stay as they are."""
     if collection.y is None:
         return None, []
     y = collection.y[kept]
@@ -200,7 +200,7 @@ def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[s
         return y, [str(k) for k in range(y.shape[1])]
     classes, numbers = labels_module.encode(y)
     names = [str(c) for c in classes]
-    return (y if collection.holds_vectors else numbers.astype(np.int64)), names
+    return (y if collection.names is None else numbers.astype(np.int64)), names
 
 
 def _take(X: Any, rows: Array) -> Any:
