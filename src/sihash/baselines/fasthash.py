@@ -22,10 +22,10 @@ class FastHash(Hasher):
     """Hashing with graph cuts and boosted trees (Lin, Shen, Shi, van den Hengel, Suter; CVPR 2014).
 
     Minimises ``‖m S − Σ_k b_k b_kᵀ‖²`` over the m = ``n_bits`` bits of all training rows, ``S_ij`` being +1
-    for two rows of one class and −1 otherwise (the loss of KSH). The bits are learnt one after the other, each
-    in two steps: the ±1 column that serves the loss best, by graph cuts over blocks of rows (`infer_bit`); then
-    boosted decision trees that predict that column from the features. What the trees say, right or wrong,
-    becomes the bit, and later bits make up for it.
+    for two rows of one class and −1 otherwise (the loss of KSH). The bits are learnt one after the other,
+    each in two steps: the ±1 column that serves the loss best, by graph cuts over blocks of rows
+    (`infer_bit`); then boosted decision trees that predict that column from the features. What the trees
+    say, right or wrong, becomes the bit, and later bits make up for it.
 
     Needs LightGBM and PyMaxflow to fit (``pip install 'sihash[fasthash]'``), neither to transform or load.
 
