@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sihash import codes, modelfile
 from sihash._typing import Array
 from sihash.kernel import row_blocks
+from sihash.threads import map_threads
 
 
 class Hasher(TransformerMixin, BaseEstimator):
@@ -28,19 +29,17 @@ class Hasher(TransformerMixin, BaseEstimator):
         """Signed scores, n × n_bits; bit ``j`` of a code is +1 where column ``j`` is ≥ 0."""
         check_is_fitted(self)
         X = self._check_rows(X)
-        scores = np.empty((len(X), self.n_bits), dtype=X.dtype)
-        for rows in row_blocks(len(X)):
-            scores[rows] = self._scores(X[rows])
-        return scores
+        return np.concatenate(map_threads(lambda rows: self._scores(X[rows]), row_blocks(len(X))))
 
     def transform(self, X: Any) -> Array:
         """Codes as packed uint8, n × ceil(n_bits / 8); `sihash.codes` states the bit order."""
         check_is_fitted(self)
         X = self._check_rows(X)
-        packed = np.empty((len(X), codes.n_bytes(self.n_bits)), dtype=np.uint8)
-        for rows in row_blocks(len(X)):
-            packed[rows] = codes.pack(codes.sign(self._scores(X[rows])))
-        return packed
+
+        def encode(rows: slice) -> Array:
+            return codes.pack(codes.sign(self._scores(X[rows])))
+
+        return np.concatenate(map_threads(encode, row_blocks(len(X))))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: the bits that each byte holds."""

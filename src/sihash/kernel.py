@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.threads import map_threads
 
 BLOCK_ROWS = 4096  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
 
@@ -50,19 +52,17 @@ class KernelMap:
         """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given."""
         if out is None:
             out = np.empty((len(X), self.n_features_out), dtype=X.dtype)
-        A = self._extended_anchors(out.dtype)
-        for rows in row_blocks(len(X)):
-            Z = normalise(X[rows], self.mean).astype(out.dtype, copy=False)
-            out[rows] = rbf(Z, A)
+        E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = rbf(normalise(X[rows], self.mean).astype(out.dtype, copy=False), E)
+
+        map_threads(fill, row_blocks(len(X)))
         return out
 
-    def blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
-        """Φ block by block, for work that never needs all of it."""
-        for rows in row_blocks(len(X)):
-            yield rows, self(X[rows])
-
-    def _extended_anchors(self, dtype: np.dtype) -> Array:
-        return extended_anchors(self.anchors.astype(dtype, copy=False), self.width)
+    @cached_property
+    def _extended(self) -> Array:
+        return extended_anchors(self.anchors, self.width)
 
 
 def extended_anchors(A: Array, width: float) -> Array:

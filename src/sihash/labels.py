@@ -23,7 +23,7 @@ def as_labels(y: Any, n: int) -> Array:
         y = np.asarray(y)
     if not isinstance(y, np.ndarray):
         y = list(y)
-        y = np.asarray(y) if _one_type(y) else _object_array(y)
+        y = np.asarray(y) if _one_type(y) else object_array(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -38,7 +38,7 @@ def _one_type(values: Sequence[Any]) -> bool:
     return len({type(v) for v in values}) <= 1 and not isinstance(values[0] if values else 0, tuple)
 
 
-def _object_array(values: Sequence[Any]) -> Array:
+def object_array(values: Sequence[Any]) -> Array:
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out
@@ -72,7 +72,7 @@ def encode(y: Array) -> tuple[Array, Array]:
     except TypeError:  # mixed types have no order of their own: first come, first
         ordered = list(dict.fromkeys(y))
     number = {label: k for k, label in enumerate(ordered)}
-    return _object_array(ordered), np.fromiter((number[v] for v in y), dtype=np.intp, count=len(y))
+    return object_array(ordered), np.fromiter((number[v] for v in y), dtype=np.intp, count=len(y))
 
 
 def numbers_of(labels: Iterable[Hashable], classes: Array) -> Array:
@@ -81,16 +81,12 @@ def numbers_of(labels: Iterable[Hashable], classes: Array) -> Array:
     return np.array([number.get(_plain(v), -1) for v in labels], dtype=np.intp)
 
 
-def extend(classes: Array, new: Iterable[Hashable]) -> Array:
-    """``classes`` followed by ``new`` labels, of a dtype that holds both unchanged."""
-    new = list(new)
-    if not new:
-        return classes
-    old_types = {type(v) for v in classes.tolist()}
-    plain = [_plain(v) for v in new]
-    if {type(v) for v in plain} <= old_types and classes.dtype != object:
-        return np.concatenate([classes, np.asarray(plain)])
-    return _object_array(classes.tolist() + plain)
+def as_classes(values: list[Any], like: Array | None = None) -> Array:
+    """Labels as an array: of a numpy type where all have one type, else of objects."""
+    if values and _one_type(values) and isinstance(values[0], str | int | float | bool):
+        array = np.asarray(values)
+        return array.astype(like.dtype) if like is not None and like.dtype.kind == array.dtype.kind != "U" else array
+    return object_array(values)
 
 
 def _plain(label: Any) -> Any:
@@ -121,7 +117,7 @@ def from_json(stored: dict[str, Any]) -> Array:
     """The inverse of `to_json`: JSON lists were tuples."""
     if stored["dtype"] != "object":
         return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
-    return _object_array([_as_tuple(v) for v in stored["values"]])
+    return object_array([_as_tuple(v) for v in stored["values"]])
 
 
 def _as_tuple(value: Any) -> Any:

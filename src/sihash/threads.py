@@ -33,3 +33,9 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> li
     # A pool a call costs 0.1 ms, and leaves no threads behind for a later fork to lose.
     with _blas.limit(limits=1), ThreadPoolExecutor(count) as pool:
         return list(pool.map(function, items))
+
+
+def uninterrupted(function: Callable[[], Result]) -> Result:
+    """``function()`` in a thread of its own: Ctrl-C reaches the caller, after it has run to its end."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()

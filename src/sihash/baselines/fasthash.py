@@ -109,7 +109,7 @@ class FastHash(Hasher):
         return self
 
     def _scores(self, X: Array) -> Array:
-        return self.forest_(normalise(X, self.mean_))
+        return self.forest_(normalise(X, self.mean_)).astype(X.dtype, copy=False)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         f = self.forest_

@@ -11,6 +11,7 @@ from sihash._typing import Array
 from sihash.baselines.training import check_count
 from sihash.hasher import Hasher
 from sihash.kernel import KernelMap, choose_anchors, normalise
+from sihash.kernel_width import choose_width
 
 
 class KernelHasher(Hasher):
@@ -51,11 +52,8 @@ def fit_kernel_map(
 
 def resolve_width(width: float | str, Z: Array, numbers: Array, rng: np.random.RandomState) -> float:
     """σ as given, or for ``"auto"`` chosen from normalised rows ``Z`` and their class numbers."""
-    if width == "auto":
-        # TODO: sihash.kernel_width.choose_width(Z, numbers, rng) once it is there.
-        sample = Z[rng.choice(len(Z), min(len(Z), 1000), replace=False)].astype(np.float64)
-        squares = np.maximum(2 - 2 * sample @ sample.T, 0)
-        return 0.8 * float(np.sqrt(np.median(squares) / 2)) or 1.0
+    if isinstance(width, str) and width == "auto":
+        return choose_width(Z, numbers, rng)
     if isinstance(width, bool | str) or not np.isfinite(width) or width <= 0:
         raise ValueError(f'kernel_width must be "auto" or a positive number, got {width!r}.')
     return float(width)

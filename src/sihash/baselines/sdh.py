@@ -14,6 +14,7 @@ from sihash._typing import Array
 from sihash.baselines.kernelised import KernelHasher, fit_kernel_map
 from sihash.baselines.training import check_count, check_labelled_rows, one_hot
 from sihash.kernel import row_blocks
+from sihash.threads import map_threads
 
 RIDGE = 1e-2  # of the hash functions, as in the authors' code
 
@@ -152,15 +153,19 @@ def cyclic_descent(B: Array, Q: Array, coupling: Array, max_passes: int = 10) ->
     ends where the authors' sweep over the columns ends.
     """
     pull = Q - B @ coupling + B * np.diagonal(coupling)
-    return int(_descend_rows(B, pull, np.ascontiguousarray(coupling), max_passes))
+
+    def descend(rows: slice) -> int:
+        return _descend_rows(B[rows], pull[rows], coupling, max_passes)
+
+    return sum(map_threads(descend, row_blocks(len(B))))
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def _descend_rows(B, pull, coupling, max_passes):  # type: ignore[no-untyped-def]
     """``pull[i, k]`` is the score of bit k given the other bits of row i; flips keep it up to date."""
     n, m = B.shape
     n_flips = 0
-    for i in numba.prange(n):
+    for i in range(n):
         for _ in range(max_passes):
             flipped = 0
             for k in range(m):

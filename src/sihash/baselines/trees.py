@@ -9,6 +9,8 @@ import numba
 import numpy as np
 
 from sihash._typing import Array
+from sihash.kernel import row_blocks
+from sihash.threads import map_threads
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,18 @@ class Forest:
 
     def __call__(self, Z: Array) -> Array:
         """Scores (n × n_bits) of rows ``Z``, in float64."""
-        return _evaluate(np.ascontiguousarray(Z), self.features, self.thresholds, self.leaves)
+
+        def evaluate(rows: slice) -> Array:
+            return _evaluate(np.ascontiguousarray(Z[rows]), self.features, self.thresholds, self.leaves)
+
+        return np.concatenate(map_threads(evaluate, row_blocks(len(Z))))
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def _evaluate(Z, features, thresholds, leaves):  # type: ignore[no-untyped-def]
     n_bits, n_trees, n_nodes = features.shape
     scores = np.zeros((len(Z), n_bits))
-    for i in numba.prange(len(Z)):
+    for i in range(len(Z)):
         z = Z[i]
         for bit in range(n_bits):
             total = 0.0

@@ -2,5 +2,6 @@
 
 from sihash.svm.binary import solve_binary
 from sihash.svm.machines import Machines, Solution
+from sihash.svm.ocam import MulticlassSolution, solve_multiclass
 
-__all__ = ["Machines", "Solution", "solve_binary"]
+__all__ = ["Machines", "MulticlassSolution", "Solution", "solve_binary", "solve_multiclass"]

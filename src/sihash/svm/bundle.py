@@ -18,8 +18,7 @@ from sihash.svm import qp
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
 
-QP_TOL = 1e-7
-QP_MOVES_PER_PLANE = 40
+QP_MOVES_PER_PLANE = 1000
 
 
 class Bundle:
@@ -69,10 +68,11 @@ class Bundle:
             K[j][own] = rows
             K[j][:, own] = rows.T
 
-    def bound(self, C: float, bits: Array) -> Array:
+    def bound(self, C: float, bits: Array, accuracy: float) -> Array:
         """Lower bounds of ``min ½‖w‖² + C · risk`` for ``bits``: the minimum of the plane model.
 
-        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1.
+        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1, solved until
+        no move gains more than the share ``accuracy``; any feasible ``b`` gives a valid bound.
         """
         m, n_groups, n_slots, d = self.g.shape
         if self._K is None:
@@ -89,7 +89,7 @@ class Bundle:
             newest[:, self.newest[j]] = 1
             if _value(H, c, newest.reshape(-1)) > _value(H, c, b):
                 b[:] = newest.reshape(-1)
-            return qp.maximise(H, c, group, b, QP_TOL, moves)
+            return qp.maximise(H, c, group, b, accuracy, moves)
 
         return np.array(map_threads(solve, bits))
 

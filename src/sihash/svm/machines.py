@@ -53,9 +53,11 @@ class Machines:
     """The SVMs of m bits. ``rows`` holds ``Phi`` (float32) and ``Y`` (int8 ±1, rows × m) for every row."""
 
     share_dtype: type = np.float32
+    qp_accuracy = 1e-6
 
     def __init__(self, rows: RowBlocks, C: float, n_slots: int) -> None:
         self.rows, self.C = rows, C
+        self._shared = False  # whether a twin may still be reading the arrays that a solve writes
         self.m = rows.blocks[0].arrays["Y"].shape[1]
         self.W = np.zeros((self.m, rows.n_features))
         self.risk = np.full(self.m, float(len(rows)))
@@ -69,6 +71,7 @@ class Machines:
         twin.__dict__.update(self.__dict__)
         twin.rows, twin.bundle = self.rows.copy(), self.bundle.copy()
         twin.W, twin.risk = self.W.copy(), self.risk.copy()
+        twin._shared = True
         return twin
 
     def furnish(self, block: Block) -> None:
@@ -78,13 +81,34 @@ class Machines:
             block.arrays[f"pi{slot}"] = np.zeros(shape, dtype=self.share_dtype)
 
     def own_arrays(self) -> None:
-        """Copy what a solve writes to, so that a twin does not see it."""
+        """Copy what a solve writes to, once, so that the twin this one was copied from does not see it."""
+        if not self._shared:
+            return
+        self._shared = False
         for block in self.rows:
             for name in self.written_names():
                 block.arrays[name] = block.arrays[name].copy()
 
     def written_names(self) -> list[str]:
         return share_names(self.rows)
+
+    def state(self) -> dict[str, Array]:
+        """All that cannot be had again from the rows, for a file."""
+        shares = {name: self.rows.column(name) for name in share_names(self.rows)}
+        return {"W": self.W, "g": self.bundle.g, "a": self.bundle.a, "newest": self.bundle.newest, **shares}
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        """Take over what `state` gave, for machines made over the same rows in the same blocks."""
+        self.W = state["W"].copy()
+        m, n_groups, n_slots, d = state["g"].shape
+        self.bundle = Bundle(m, n_groups, n_slots, d)
+        self.bundle.g[:], self.bundle.a[:], self.bundle.newest[:] = state["g"], state["a"], state["newest"]
+        start = 0
+        for block in self.rows:
+            for slot in range(n_slots):
+                block.arrays[f"pi{slot}"] = state[f"pi{slot}"][start : start + block.n].copy()
+            start += block.n
+        (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
 
     # Rows that change. `enter` counts rows in that were just written to a block; `leave` counts rows out
     # before they are dropped or before their signs change.
@@ -118,6 +142,10 @@ class Machines:
         lost = self.upper() > self.C * zero
         self.W[lost], self.risk[lost] = 0, zero[lost]
 
+    def scores(self, block: Block) -> Array:
+        """Scores of a block's rows by the present weights, rows × m."""
+        return block["Phi"] @ self.W.T.astype(np.float32)
+
     # The certificate.
 
     def upper(self) -> Array:
@@ -125,7 +153,7 @@ class Machines:
 
     def lower(self, bits: Array | None = None) -> Array:
         """Lower bounds by the kept planes, for ``bits`` (default: all)."""
-        return self.bundle.bound(self.C, np.arange(self.m) if bits is None else bits)
+        return self.bundle.bound(self.C, np.arange(self.m) if bits is None else bits, self.qp_accuracy)
 
     def closed(self, upper: Array, lower: Array, tol: float) -> Array:
         """Which gaps are small enough."""

@@ -29,6 +29,7 @@ class OcasMachines(Machines):
     """Kept between solves: the best weights, and the planes that carry dual weight."""
 
     share_dtype = np.uint8  # the shares of a plane are 0 or 1
+    qp_accuracy = 1e-9  # the steps follow the minimum of the model, so it has to be found well
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
         super().__init__(rows, C, FIRST_SLOTS)
@@ -64,6 +65,7 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
     bits = np.flatnonzero(~converged)
     taken = 0
     if len(bits):
+        M.own_arrays()
         rows.map(_lay_out, bits, M.W[bits].T.astype(np.float32))
         if not M.bundle.a[bits].any():  # a cold start: the first plane is cut at W itself
             _cut(M, bits, np.zeros(len(bits)))

@@ -35,6 +35,9 @@ SMOOTHING_SHARE = 0.6  # of the allowed gap that smoothing may use up
 WIDEST_BAND = 0.5
 
 
+_KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # one entry a bit each
+
+
 class SmoothMachines(Machines):
     """Kept between solves besides the planes: the scores of every row, the band, curvature pairs, the Hessian."""
 
@@ -53,9 +56,20 @@ class SmoothMachines(Machines):
 
     def copy(self) -> SmoothMachines:
         twin = super().copy()
-        for name in ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho"):
+        for name in _KEPT:
             setattr(twin, name, getattr(self, name).copy())
         return twin
+
+    def state(self) -> dict[str, Array]:
+        kept = {name: getattr(self, name) for name in _KEPT}
+        return {**super().state(), **kept, "clock": np.array([self.clock]), "factor": self.factor()}
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        super().set_state(state)
+        for name in _KEPT:
+            setattr(self, name, state[name].copy())
+        self.clock, self._factor = int(state["clock"][0]), state["factor"]
+        self.rows.map(_rescore, np.arange(self.m), self.W.T.astype(np.float32))
 
     def furnish(self, block: Block) -> None:
         super().furnish(block)
@@ -71,14 +85,21 @@ class SmoothMachines(Machines):
     def _margins(self, block: Block, rows: slice | Array) -> Array:
         return block["Y"][rows] * block["S"][rows]
 
+    def scores(self, block: Block) -> Array:
+        return block["S"]
+
     def shares(self, margins: Array) -> Array:
         return np.clip(0.5 + (1 - margins) / self.width, 0, 1).astype(np.float32)
 
-    def solve_hessian(self, Q: Array) -> Array:
-        """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
+    def factor(self) -> Array:
+        """Cholesky factor of the shared Hessian: made once, kept for all later solves."""
         if self._factor is None:
             self._factor = _hessian_factor(self.rows, KAPPA * self.C)
-        half = solve_triangular(self._factor, Q.T.astype(np.float32), lower=True, check_finite=False)
+        return self._factor
+
+    def solve_hessian(self, Q: Array) -> Array:
+        """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
+        half = solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
         return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(np.float64)
 
 
@@ -125,6 +146,7 @@ class _Run:
     def _open(self) -> None:
         """Lay out margins of the open bits; take the gradient where none is kept."""
         M, bits = self.M, self.bits
+        M.own_arrays()
         stale = bits[~M.fresh[bits]]
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(_rescore, stale, M.W[stale].T.astype(np.float32))

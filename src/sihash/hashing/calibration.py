@@ -1,0 +1,38 @@
+"""Class probabilities from the scores of the second stage."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from sihash._typing import Array
+
+
+def calibrate(T: Array, y: Array) -> Array:
+    """Slope and one offset a class, ``[t, o_1 … o_K]``, for ``p = softmax(t · T + o)``.
+
+    Maximum likelihood on scores ``T`` (n × K) and class positions ``y``, with a slight pull of the offsets to zero, so that
+    a class that is never confused stays finite.
+    """
+    n, K = T.shape
+    spread = float(np.std(T)) or 1.0
+    picked = np.zeros((n, K))
+    picked[np.arange(n), y] = 1
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        scores = theta[0] / spread * T + theta[1:]
+        rest = softmax(scores, axis=1) - picked
+        value = -log_softmax(scores, axis=1)[np.arange(n), y].mean() + 1e-3 * theta @ theta
+        gradient = np.concatenate([[np.sum(rest * T) / (n * spread)], rest.mean(axis=0)]) + 2e-3 * theta
+        return float(value), gradient
+
+    start = np.concatenate([[1.0], np.zeros(K)])
+    theta = minimize(loss, start, jac=True, method="L-BFGS-B").x
+    theta[0] = max(theta[0], 1e-3) / spread
+    return theta
+
+
+def probabilities(T: Array, theta: Array) -> Array:
+    """Calibrated probabilities (n × K) of scores ``T``."""
+    return softmax(theta[0] * T + theta[1:], axis=1)

@@ -1,0 +1,157 @@
+"""A code word for every class: far from the other words, its bits balanced over the collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from scipy.linalg import hadamard
+
+from sihash._typing import Array
+
+CODEBOOKS = ("separated", "random", "hadamard")
+N_STARTS = 4
+
+
+def make_codebook(
+    kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState
+) -> Array:
+    """Words for all classes, int8 ±1 (n_classes × n_bits).
+
+    ``sizes`` counts the rows of each class. ``kind`` is "separated" (random words improved until they are far apart and
+    their columns balanced), "random" (the paper's: balanced columns are likelier if ``balanced``),
+    "hadamard" (columns of a Sylvester–Hadamard matrix), or an array of words.
+    """
+    if isinstance(kind, np.ndarray | list | tuple):
+        return _given_words(np.asarray(kind), n_bits, len(sizes))
+    if kind == "random":
+        return random_words(n_bits, sizes, balanced, rng)
+    if kind == "hadamard":
+        return hadamard_words(n_bits, sizes, rng)
+    if kind == "separated":
+        return separated_words(n_bits, sizes, balanced, rng)
+    raise ValueError(f"codebook must be one of {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}.")
+
+
+def _given_words(words: Array, n_bits: int, n_classes: int) -> Array:
+    if words.shape != (n_classes, n_bits) or not np.isin(words, (-1, 1)).all():
+        raise ValueError(
+            f"codebook must hold −1 and +1 in {n_classes} rows (classes) and {n_bits} columns (bits), "
+            f"got shape {words.shape}."
+        )
+    return words.astype(np.int8)
+
+
+def random_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
+    """Random strings; with ``balanced``, drawn class after class so that an even column is likelier.
+
+    The chance of +1 falls with the surplus of +1 among the rows drawn before; large classes first, so
+    that small ones can still even out a column.
+    """
+    words = np.empty((len(sizes), n_bits), dtype=np.int8)
+    surplus = np.zeros(n_bits)
+    for k in np.argsort(-np.asarray(sizes), kind="stable"):
+        plus = 1 / (1 + np.exp(4.0 * surplus / sizes[k])) if balanced else np.full(n_bits, 0.5)
+        words[k] = np.where(rng.uniform(size=n_bits) < plus, 1, -1)
+        surplus += sizes[k] * words[k]
+    return words
+
+
+def hadamard_words(n_bits: int, sizes: Array, rng: np.random.RandomState) -> Array:
+    """Rows of a Sylvester–Hadamard matrix without its constant column, columns picked for balance."""
+    order = 1 << int(np.ceil(np.log2(max(len(sizes), n_bits + 1, 2))))
+    H = hadamard(order, dtype=np.int8)[:, 1:]
+    words = H[rng.permutation(order)[: len(sizes)]]
+    imbalance = np.abs(np.asarray(sizes, dtype=float) @ words)
+    keep = np.argsort(imbalance + 1e-9 * rng.uniform(size=len(imbalance)), kind="stable")[:n_bits]
+    return np.ascontiguousarray(words[:, keep])
+
+
+def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
+    """Random words, improved one after the other; the best of a few starts."""
+    best, best_cost = None, np.inf
+    for _ in range(N_STARTS if len(sizes) <= 64 else 1):
+        words = random_words(n_bits, sizes, balanced, rng)
+        improve_words(words, sizes, np.arange(len(sizes)), balanced, rng)
+        cost = _crowding(words)
+        if best is None or cost < best_cost:
+            best, best_cost = words, cost
+    assert best is not None
+    return best
+
+
+def new_words(words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
+    """Words for classes that join: far from ``words`` and each other, and restoring balance."""
+    added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
+    everything = np.concatenate([words, added])
+    joined = np.arange(len(words), len(everything))
+    improve_words(everything, np.concatenate([sizes, new_sizes]), joined, balanced, rng)
+    return everything[len(words) :]
+
+
+def improve_words(
+    words: Array, sizes: Array, movable: Array, balanced: bool, rng: np.random.RandomState
+) -> None:
+    """Change bits of the ``movable`` words, in place, while that lowers crowding plus imbalance.
+
+    Crowding is ``Σ_{k<l} exp(v_k·v_l / s)``: one close pair outweighs many distant ones, so the smallest
+    distance grows. Imbalance is the squared surplus of +1 in a column, in units of an average class. Moves are tried
+    at random: a bit of one word, or opposite bits of two words at once, which keeps a column as balanced as it is.
+    """
+    c, n_bits = words.shape
+    soft = _softness(n_bits)
+    cost_of = np.exp(np.arange(-n_bits, n_bits + 1) / soft)  # by inner product + n_bits
+    weight = np.asarray(sizes, dtype=float) / np.mean(sizes)
+    # A column off by one average class costs about as much as c pairs at the usual distance.
+    price = float(c) if balanced else 0.0
+    V = words.astype(np.int64)
+    n_tries = int(min(30 * len(movable) ** 2 * n_bits, 3e7 / c))
+    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, rng.randint(2**31 - 1))
+    words[movable] = V[movable].astype(np.int8)
+
+
+@numba.njit(nogil=True, cache=True)
+def _try_moves(
+    V: Array, products: Array, weight: Array, movable: Array, cost_of: Array, price: float, n_tries: int, seed: int
+) -> None:
+    np.random.seed(seed)
+    c, n_bits = V.shape
+    surplus = weight @ V.astype(np.float64)
+    for _ in range(n_tries):
+        j = np.random.randint(n_bits)
+        k = movable[np.random.randint(len(movable))]
+        l = movable[np.random.randint(len(movable))]  # noqa: E741
+        pair = V[k, j] != V[l, j]
+        change = 0.0
+        for i in range(c):
+            if i != k and not (pair and i == l):
+                change += cost_of[products[k, i] - 2 * V[k, j] * V[i, j] + n_bits] - cost_of[products[k, i] + n_bits]
+                if pair:
+                    change += cost_of[products[l, i] - 2 * V[l, j] * V[i, j] + n_bits]
+                    change -= cost_of[products[l, i] + n_bits]
+        moved = surplus[j] - 2 * weight[k] * V[k, j] - (2 * weight[l] * V[l, j] if pair else 0.0)
+        change += price * (moved * moved - surplus[j] * surplus[j])
+        if change < -1e-9:
+            surplus[j] = moved
+            _flip(V, products, k, j)
+            if pair:
+                _flip(V, products, l, j)
+
+
+@numba.njit(nogil=True, cache=True)
+def _flip(V: Array, products: Array, k: int, j: int) -> None:
+    for i in range(len(V)):
+        if i != k:
+            products[k, i] -= 2 * V[k, j] * V[i, j]
+            products[i, k] = products[k, i]
+    V[k, j] = -V[k, j]
+
+
+def _softness(n_bits: int) -> float:
+    return float(np.sqrt(n_bits) / 2)
+
+
+def _crowding(words: Array) -> float:
+    products = words.astype(float) @ words.T
+    return float(np.sum(np.exp(products[np.triu_indices(len(words), 1)] / _softness(words.shape[1]))))

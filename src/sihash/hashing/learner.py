@@ -1,0 +1,200 @@
+"""What SIH keeps of a collection, and Algorithm 1 over it.
+
+A `Learner` is never changed by an update that may fail: the update works on a twin, and the estimator takes the twin
+when it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sihash import codes
+from sihash._typing import Array
+from sihash.hashing.assignment import descend
+from sihash.hashing.calibration import calibrate
+from sihash.hashing.objective import Objective, objective
+from sihash.hashing.report import Report, Round
+from sihash.hashing.words import WordTable
+from sihash.kernel import KernelMap
+from sihash.svm import MulticlassSolution, solve_multiclass
+from sihash.svm.binary import Method, make_machines, solve_machines
+from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks
+from sihash.svm.machines import Machines
+from sihash.threads import map_threads
+
+N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
+N_CALIBRATION_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of eq. 1 and of Algorithm 1."""
+
+    n_bits: int
+    C_x: float
+    C_b: float
+    lam: float
+    gamma: float
+    max_iter: int
+    tol: float
+    method: Method
+
+    @property
+    def n_groups(self) -> int:
+        return N_GROUPS if self.method == "smooth" else 1
+
+
+@dataclass
+class Learner:
+    """Rows with their codes, SVMs and names.
+
+    The blocks of ``machines.rows`` hold, for every row: ``X`` (float32), ``Phi``, ``Y`` (its code), ``pair`` (number in
+    ``table``), ``y`` (class number) and ``key`` (its place in the order of arrival). Class numbers stay with their class for good;
+    ``labels[number]`` is its label and ``live`` lists the numbers in use, in the order of the rows of the multi-class SVM.
+    """
+
+    settings: Settings
+    kernel: KernelMap
+    machines: Machines
+    table: WordTable
+    labels: list[Hashable]
+    live: Array
+    key_of: dict[Hashable, int]
+    next_key: int
+    class_svm: MulticlassSolution | None = None
+    calibration: Array | None = None
+
+    def twin(self) -> Learner:
+        return replace(
+            self,
+            machines=self.machines.copy(),
+            table=self.table.copy(),
+            labels=list(self.labels),
+            key_of=self.key_of.copy(),
+            calibration=None,
+        )
+
+    def rebuilt(self, kernel: KernelMap, X: Array, y: Array, pair: Array) -> Learner:
+        """The same rows and codes over another kernel map, their binary SVMs untrained."""
+        keys = np.sort(self.machines.rows.column("key"))
+        rows = RowBlocks(lay_out(kernel, X, y, pair, keys, self.table, self.settings.n_groups))
+        machines = make_machines(rows, self.settings.C_x, self.settings.method)
+        return replace(self, kernel=kernel, machines=machines, table=self.table.copy(), calibration=None)
+
+    def run(self, report: Report) -> None:
+        """Algorithm 1 from the present codes and weights, until the codes stay or ``max_iter`` rounds are over."""
+        s = self.settings
+        for _ in range(s.max_iter):
+            with report.phase("binary SVMs"):
+                solution = solve_machines(self.machines, s.tol)
+            with report.phase("multi-class SVM"):
+                self.class_svm = self._solve_classes()
+            with report.phase("codes"):
+                coef = self.class_svm.W
+                flips = descend(self.machines, self.table, coef, self.live, s.lam * s.C_b, s.gamma)
+            report.rounds.append(Round(solution.n_steps, solution.gap, flips))
+            if not flips.any():
+                break
+        report.n_rows = len(self.machines.rows)
+
+    def _solve_classes(self) -> MulticlassSolution:
+        """The second stage, over the distinct pairs of word and class."""
+        pairs = self.table.live()
+        B = np.column_stack([self.table.words[pairs], np.ones(len(pairs))])
+        position = {int(number): k for k, number in enumerate(self.live)}
+        y = np.array([position[int(k)] for k in self.table.classes[pairs]])
+        return solve_multiclass(
+            B, y, self.settings.C_b, tol=self.settings.tol, sample_weight=self.table.counts[pairs], warm=self.class_svm
+        )
+
+    def objective(self) -> Objective:
+        """Eq. 1 at the present codes and weights."""
+        assert self.class_svm is not None
+        pairs = self.table.live()
+        position = np.full(len(self.labels), -1)
+        position[self.live] = np.arange(len(self.live))
+        own = position[self.table.classes[pairs]]
+        W = self.class_svm.W
+        T = self.table.words[pairs] @ W[:, :-1].T + W[:, -1]
+        losses = T - T[np.arange(len(pairs)), own][:, None] + (np.arange(len(W)) != own[:, None])
+        multiclass = 0.5 * np.sum(W * W) + self.settings.C_b * self.table.counts[pairs] @ losses.max(axis=1)
+        return objective(
+            float(multiclass), self.settings.lam, self.machines.upper(), self.table.surplus(), self.settings.gamma
+        )
+
+    def calibrate(self) -> Array:
+        """Slope and offsets of the class probabilities, fitted to the codes that the training rows hash to."""
+        if self.calibration is None:
+            assert self.class_svm is not None
+            rows = self.machines.rows
+            every = max(1, len(rows) // N_CALIBRATION_ROWS)
+            H = np.concatenate([codes.sign(self.machines.scores(block)[::every]) for block in rows])
+            y = np.concatenate([block["y"][::every] for block in rows])
+            position = np.full(len(self.labels), -1)
+            position[self.live] = np.arange(len(self.live))
+            self.calibration = calibrate(second_stage(H, self.class_svm.W), position[y])
+        return self.calibration
+
+    def in_order(self, name: str) -> Array:
+        """A row array in the order in which the rows came."""
+        rows = self.machines.rows
+        return rows.column(name)[np.argsort(rows.column("key"))]
+
+
+def second_stage(H: Array, W: Array) -> Array:
+    """Scores of codes ±1 (n × n_bits) by the multi-class SVM, n × n_classes."""
+    return H.astype(np.float64) @ W[:, :-1].T + W[:, -1]
+
+
+def new_learner(
+    settings: Settings, kernel: KernelMap, X: Array, y: Array, labels: list[Hashable], words: Array,
+    ids: list[Hashable],
+) -> Learner:
+    """A learner that knows its rows and their first codes, with untrained SVMs."""
+    table = WordTable(settings.n_bits)
+    class_pairs = np.array([table.find(word, k) for k, word in enumerate(words)], dtype=np.int32)
+    pair = class_pairs[y]
+    table.count(pair)
+    rows = RowBlocks(lay_out(kernel, X, y, pair, np.arange(len(X)), table, settings.n_groups))
+    return Learner(
+        settings=settings,
+        kernel=kernel,
+        machines=make_machines(rows, settings.C_x, settings.method),
+        table=table,
+        labels=labels,
+        live=np.arange(len(labels)),
+        key_of={name: key for key, name in enumerate(ids)},
+        next_key=len(X),
+    )
+
+
+def lay_out(
+    kernel: KernelMap, X: Array, y: Array, pair: Array, key: Array, table: WordTable, n_groups: int
+) -> list[Block]:
+    """Rows in blocks, class after class: a class of some size has blocks, and so planes, to itself."""
+    def build(rows: Array) -> Block:
+        own = np.ascontiguousarray(X[rows], dtype=np.float32)
+        arrays = {"X": own, "Y": table.words[pair[rows]], "pair": pair[rows], "y": y[rows], "key": key[rows]}
+        return Block(len(rows), int(y[rows[0]]) % n_groups, Phi=kernel(own), **arrays)
+
+    return map_threads(build, _runs(y))
+
+
+def _runs(y: Array) -> list[Array]:
+    """Row numbers for each block: big classes alone in blocks of even size, small ones together."""
+    order = np.argsort(y, kind="stable")
+    classes = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
+    runs: list[Array] = []
+    small: list[Array] = []
+    for rows in classes:
+        if len(rows) >= BLOCK_ROWS // 4:
+            runs.extend(np.array_split(rows, -(-len(rows) // BLOCK_ROWS)))
+        else:
+            small.append(rows)
+    if small:
+        rest = np.concatenate(small)
+        runs.extend(np.array_split(rest, -(-len(rest) // BLOCK_ROWS)))
+    return runs

@@ -1,0 +1,67 @@
+"""A learner as arrays and JSON, so that updating can go on after a file is loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sihash import codes, labels
+from sihash._typing import Array
+from sihash.hashing.learner import Learner, Settings
+from sihash.hashing.words import WordTable
+from sihash.kernel import KernelMap
+from sihash.svm import MulticlassSolution
+from sihash.svm.binary import make_machines
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.threads import map_threads
+
+
+def learner_state(learner: Learner) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and tensors. Φ and the scores are left out: they follow from ``X``, the kernel and the weights."""
+    rows = learner.machines.rows
+    header = {
+        "labels": labels.to_json(labels.object_array(learner.labels)),
+        "live": learner.live.tolist(),
+        "ids": labels.to_json(labels.object_array(list(learner.key_of))),
+        "next_key": learner.next_key,
+        "blocks": [[block.n, block.group] for block in rows],
+    }
+    tensors = {f"rows.{name}": rows.column(name) for name in ("X", "y", "key")}
+    tensors["rows.codes"] = codes.pack(rows.column("Y"))
+    tensors["keys"] = np.array(list(learner.key_of.values()), dtype=np.int64)
+    tensors |= {f"machines.{name}": value for name, value in learner.machines.state().items()}
+    return header, tensors
+
+
+def restore_learner(
+    header: dict[str, Any], tensors: dict[str, Array], settings: Settings, kernel: KernelMap, class_coef: Array
+) -> Learner:
+    """The learner that `learner_state` described."""
+    table = WordTable(settings.n_bits)
+    Y = codes.unpack(tensors["rows.codes"], settings.n_bits)
+    arrays = {name: tensors[f"rows.{name}"] for name in ("X", "y", "key")}
+    arrays |= {"Y": Y, "pair": table.find_all(Y, arrays["y"])}
+    table.count(arrays["pair"])
+    stops = np.cumsum([n for n, _ in header["blocks"]])
+
+    def build(place: tuple[int, tuple[int, int]]) -> Block:
+        stop, (n, group) = place
+        own = {name: values[stop - n : stop].copy() for name, values in arrays.items()}
+        return Block(n, group, Phi=kernel(own["X"]), **own)
+
+    rows = RowBlocks(map_threads(build, zip(stops, header["blocks"], strict=True)))
+    machines = make_machines(rows, settings.C_x, settings.method)
+    machines.set_state({k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")})
+    ids = labels.from_json(header["ids"]).tolist()
+    return Learner(
+        settings=settings,
+        kernel=kernel,
+        machines=machines,
+        table=table,
+        labels=labels.from_json(header["labels"]).tolist(),
+        live=np.array(header["live"], dtype=np.intp),
+        key_of=dict(zip(ids, tensors["keys"].tolist(), strict=True)),
+        next_key=int(header["next_key"]),
+        class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
+    )

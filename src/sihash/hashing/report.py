@@ -1,0 +1,76 @@
+"""What a fit or an update did and cost."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sihash._typing import Array
+
+
+@dataclass
+class Round:
+    """One round of Algorithm 1. Arrays have one entry a bit."""
+
+    n_steps: Array  # steps that each bit's SVM took; 0: its kept certificate still held
+    gaps: Array  # certified relative gaps after training
+    n_flips: Array  # rows whose bit changed afterwards
+
+    @property
+    def bits_trained(self) -> int:
+        return int(np.count_nonzero(self.n_steps))
+
+
+@dataclass
+class Report:
+    """What was done, round by round, and the seconds by phase.
+
+    ``scratch_steps`` and ``scratch_seconds`` recall the last fit from scratch (its seconds scaled to the present number
+    of rows): what an update saved is the difference.
+    """
+
+    kind: str
+    n_rows: int = 0
+    n_added: int = 0
+    n_removed: int = 0
+    rounds: list[Round] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    scratch_steps: float = float("nan")
+    scratch_seconds: float = float("nan")
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of a ``with`` block under ``name``."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - start
+
+    @property
+    def total_seconds(self) -> float:
+        return sum(self.seconds.values())
+
+    @property
+    def n_steps(self) -> float:
+        """Steps summed over rounds, a mean over the bits: each costs two products with Φ."""
+        return float(sum(np.mean(r.n_steps) for r in self.rounds))
+
+    @property
+    def max_gap(self) -> float:
+        """The widest certified gap of any bit after the last round."""
+        return float(max(self.rounds[-1].gaps)) if self.rounds else float("nan")
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.kind}: {self.n_rows:,} rows (+{self.n_added:,} −{self.n_removed:,}), {len(self.rounds)} rounds, "
+            f"{self.n_steps:.1f} steps a bit, gap ≤ {100 * self.max_gap:.2f} %, {self.total_seconds:.2f} s"
+        )
+        if self.kind != "fit":
+            text += f" (from scratch: about {self.scratch_steps:.1f} steps, {self.scratch_seconds:.2f} s)"
+        return text

@@ -1,0 +1,412 @@
+"""SIH: supervised incremental hashing, the estimator."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sihash import codes, labels
+from sihash._typing import Array
+from sihash.hasher import Hasher
+from sihash.hashing import changes, persistence
+from sihash.hashing.calibration import probabilities
+from sihash.hashing.codebook import make_codebook
+from sihash.hashing.learner import Learner, Settings, new_learner, second_stage
+from sihash.hashing.objective import Objective
+from sihash.hashing.report import Report
+from sihash.kernel import KernelMap, choose_anchors, normalise
+from sihash.kernel_width import choose_width
+
+N_WIDTH_ROWS = 6000
+KMEANS_ROWS_PER_ANCHOR = 16
+
+
+class SIH(Hasher):
+    """Supervised incremental hashing: m binary SVMs over kernel features, one multi-class SVM over the codes.
+
+    Minimises eq. 1 of Ozdemir, Najibi and Davis, *Supervised Incremental Hashing* (BMVC 2016),
+
+        λ (½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ) + Σ_j (½ ‖w_jˣ‖² + Cˣ Σ_i ξ_ijˣ) + γ Σ_j |Σ_i b_ij|,
+
+    over the codes ``b_i ∈ {−1, +1}^m`` of the training rows and both stages of SVMs, by turns (Algorithm 1). The hash of a
+    vector ``x`` is ``sign(Wˣ φ(x))`` with ``φ`` the RBF features of ``n_anchors`` anchors and a bias.
+
+    When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to date at the cost
+    of the change: weights, cutting planes and curvature are kept and made valid by touching the changed rows only.
+
+    Parameters
+    ----------
+    n_bits : int
+        Code length m.
+    n_anchors : int
+        Anchors of the kernel map. More are better and dearer.
+    anchors : {"kmeans", "random"} or array of shape (n_anchors, n_features)
+        Centres of a short k-means, rows drawn at random (as in the paper), or given points (in the space of ``X``).
+    kernel_width : "auto" or float
+        σ of the RBF kernel on centred unit vectors; "auto" chooses it by a quick cross-validation.
+    C_x, C_b : float
+        Soft margins of the binary and of the multi-class SVMs.
+    lam : float, optional
+        λ; None means ``n_bits · 10⁸`` as in the paper.
+    gamma : float
+        Price of imbalance γ; 0 leaves balance out, in the first words as well.
+    max_iter : int
+        Rounds of Algorithm 1 at most.
+    tol : float
+        Certified relative gap to which each SVM is trained.
+    solver : {"auto", "smooth", "ocas"}
+        Solver of the binary SVMs; "auto" is the smoothed one, which certifies first.
+    codebook : {"separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
+        The first words of the classes: random ones improved until far apart and balanced; random as in the paper;
+        Hadamard; or given, in the order of ``classes_``.
+    random_state : int, RandomState or None
+        Seed of anchors, width and words.
+
+    Attributes
+    ----------
+    classes_ : array
+        Class labels: sorted after `fit`; classes added later follow at the end.
+    ids_ : list
+        Ids of the training rows, in the order in which they came.
+    codes_ : int8 array of shape (n, n_bits)
+        Learned codes ±1 of the training rows, in the order of ``ids_``.
+    bit_coef_ : array of shape (n_bits, n_anchors + 1)
+        Wˣ, the bias last.
+    class_coef_ : array of shape (n_classes, n_bits + 1)
+        Wᵇ, the bias last.
+    objective_ : Objective
+        The terms of eq. 1 and their ``total``.
+    report_ : Report
+        What the last fit or update did, round by round, and its seconds by phase.
+    kernel_ : KernelMap
+        Mean, anchors and width.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sihash import SIH
+    >>> X, y = load_digits(return_X_y=True)
+    >>> hasher = SIH(n_bits=16, n_anchors=100, random_state=0).fit(X, y)
+    >>> hasher.transform(X[:2]).shape
+    (2, 2)
+    >>> hasher.remove_classes([9]).classes_.tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        n_anchors: int = 1000,
+        anchors: Literal["kmeans", "random"] | Array = "kmeans",
+        kernel_width: Literal["auto"] | float = "auto",
+        C_x: float = 16.0,
+        C_b: float = 1e-3,
+        lam: float | None = None,
+        gamma: float = 1e5,
+        max_iter: int = 5,
+        tol: float = 0.01,
+        solver: Literal["auto", "smooth", "ocas"] = "auto",
+        codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.n_anchors = n_anchors
+        self.anchors = anchors
+        self.kernel_width = kernel_width
+        self.C_x = C_x
+        self.C_b = C_b
+        self.lam = lam
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.codebook = codebook
+        self.random_state = random_state
+
+    # Learning.
+
+    def fit(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
+        """Learn hash functions from rows ``X`` and their labels ``y``.
+
+        Labels are of any hashable kind. ``ids`` name the rows for later removal; the default is 0 … n − 1.
+        """
+        settings = self._settings()
+        X, y = self._check_training(X, y, reset=True)
+        classes, numbers = labels.encode(y)
+        if len(classes) < 2:
+            raise ValueError(
+                f"SIH needs at least two classes, got 1 class ({classes[0]!r}): there is nothing to tell apart."
+            )
+        names = self._new_ids(ids, len(X), 0, {})
+        report = Report("fit", n_added=len(X))
+        rng = check_random_state(self.random_state)
+        with report.phase("kernel"):
+            kernel = self._make_kernel(X, numbers, rng)
+        with report.phase("words"):
+            words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), self.gamma > 0, rng)
+        with report.phase("kernel"):
+            learner = new_learner(settings, kernel, X, numbers, classes.tolist(), words, names)
+        learner.run(report)
+        self._scratch = (report.n_steps, report.total_seconds / len(X))
+        self._rng = rng
+        self._take(learner, report)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn from one more batch: `fit` at first, `add` from then on. New labels need no announcement."""
+        return self.add(X, y) if hasattr(self, "bit_coef_") else self.fit(X, y)
+
+    def add(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
+        """Add rows of known classes, of new ones, or both, and update the hash functions incrementally."""
+        learner = self._learner_to_update()
+        X, y = self._check_training(X, y, reset=False)
+        names = self._new_ids(ids, len(X), learner.next_key, learner.key_of)
+        report = Report("add", n_added=len(X))
+        with report.phase("rows"):
+            twin = learner.twin()
+            changes.join(twin, X.astype(np.float32, copy=False), _as_list(y), names, self._rng)
+        return self._update(twin, report)
+
+    def remove(self, ids: Iterable[Hashable]) -> Self:
+        """Remove rows by their ids and update the hash functions. A class that loses all its rows goes too."""
+        learner = self._learner_to_update()
+        names = list(ids)
+        missing = [name for name in names if name not in learner.key_of]
+        if missing or len(set(names)) < len(names):
+            problem = f"no row has the id {missing[0]!r}" if missing else "an id is given twice"
+            raise KeyError(f"Cannot remove {len(names)} rows: {problem}; ids_ lists the ids there are.")
+        report = Report("remove", n_removed=len(names))
+        if not names:
+            return self
+        with report.phase("rows"):
+            twin = learner.twin()
+            changes.leave_rows(twin, names)
+        return self._update(twin, report)
+
+    def remove_classes(self, class_labels: Iterable[Hashable]) -> Self:
+        """Remove classes with all their rows and update the hash functions."""
+        learner = self._learner_to_update()
+        wanted = list(class_labels)
+        positions = labels.numbers_of(wanted, self.classes_)
+        if (positions < 0).any():
+            unknown = wanted[int(np.argmin(positions))]
+            raise KeyError(f"Cannot remove the class {unknown!r}: classes_ lists the classes there are.")
+        n_before = len(learner.machines.rows)
+        if not wanted:
+            return self
+        report = Report("remove_classes")
+        with report.phase("rows"):
+            twin = learner.twin()
+            changes.leave_classes(twin, learner.live[np.unique(positions)])
+        report.n_removed = n_before - sum(block.n for block in twin.machines.rows)
+        return self._update(twin, report)
+
+    def refresh_anchors(self) -> Self:
+        """Choose mean, width and anchors anew from the rows there are now, and train on them; codes are kept as the start.
+
+        Updates leave the kernel map as it is: anchors need to cover the data, not to belong to it, so one whose class
+        was deleted still serves. Worth calling when the collection has become another one: many times larger than
+        what the first fit saw, or with most of the first classes gone.
+        """
+        learner = self._learner_to_update()
+        report = Report("refresh_anchors")
+        with report.phase("kernel"):
+            X, y, pair = (learner.in_order(name) for name in ("X", "y", "pair"))
+            kernel = self._make_kernel(X, y, self._rng)
+            twin = learner.rebuilt(kernel, X, y, pair)
+        return self._update(twin, report)
+
+    def _update(self, twin: Learner, report: Report) -> Self:
+        if len(twin.live) < 2:
+            raise ValueError(
+                f"This removal would leave {len(twin.live)} class(es); hashing needs at least two. Nothing was changed."
+            )
+        twin.run(report)
+        report.scratch_steps = self._scratch[0]
+        report.scratch_seconds = self._scratch[1] * report.n_rows
+        self._take(twin, report)
+        return self
+
+    def _take(self, learner: Learner, report: Report) -> None:
+        """Make a finished learner the present one. Up to here the old one was left as it was."""
+        assert learner.class_svm is not None
+        live = [learner.labels[int(k)] for k in learner.live]
+        kept = getattr(self, "classes_", None)
+        self.classes_ = labels.as_classes(live, kept)
+        self.kernel_ = learner.kernel
+        self.bit_coef_ = learner.machines.W.astype(np.float32)
+        self.class_coef_ = learner.class_svm.W
+        self.objective_: Objective = learner.objective()
+        self.report_ = report
+        self._learner: Learner | None = learner
+        self._calibration: Array | None = None
+
+    # Using.
+
+    def _scores(self, X: Array) -> Array:
+        return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
+
+    def predict(self, X: Any) -> Array:
+        """The class that the second stage sees in the code of each row."""
+        return self.classes_[np.argmax(self._class_scores(X), axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities (n × n_classes) by the second stage, calibrated on the training rows."""
+        scores = self._class_scores(X)
+        if self._calibration is None:
+            assert self._learner is not None
+            self._calibration = self._learner.calibrate()
+        return probabilities(scores, self._calibration)
+
+    def _class_scores(self, X: Any) -> Array:
+        return second_stage(codes.sign(self.decision_function(X)), self.class_coef_)
+
+    @property
+    def codes_(self) -> Array:
+        return self._learner_to_update().in_order("Y")
+
+    @property
+    def ids_(self) -> list[Hashable]:
+        return list(self._learner_to_update().key_of)
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str], updatable: bool = True) -> None:
+        """Write the hasher to one checksummed file.
+
+        By default it keeps the training vectors and all that is needed to go on updating; with ``updatable=False`` only
+        the hash functions and the second stage.
+        """
+        check_is_fitted(self)
+        header, tensors = self._state()
+        if updatable:
+            more_header, more_tensors = persistence.learner_state(self._learner_to_update())
+            header["learner"] = {**more_header, "scratch": list(self._scratch)}
+            tensors |= more_tensors
+        self._write(path, header, tensors)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        if self._calibration is None:
+            assert self._learner is not None
+            self._calibration = self._learner.calibrate()
+        header = {"classes": labels.to_json(self.classes_), "width": self.kernel_.width}
+        header["objective"] = vars(self.objective_)
+        tensors = {
+            "mean": self.kernel_.mean,
+            "anchors": self.kernel_.anchors,
+            "bit_coef": self.bit_coef_,
+            "class_coef": self.class_coef_,
+            "calibration": self._calibration,
+        }
+        return header, tensors
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+        self.classes_ = labels.from_json(header["classes"])
+        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
+        self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
+        self._calibration = tensors["calibration"]
+        self.objective_ = Objective(**header["objective"])
+        self._learner = None
+        self._rng = check_random_state(self.random_state)
+        if "learner" in header:
+            self._scratch = tuple(header["learner"]["scratch"])
+            self._learner = persistence.restore_learner(
+                header["learner"], tensors, self._settings(), self.kernel_, self.class_coef_
+            )
+            self._learner.calibration = self._calibration
+
+    # Checks.
+
+    def _learner_to_update(self) -> Learner:
+        check_is_fitted(self)
+        if self._learner is None:
+            raise NotFittedError(
+                "This SIH was loaded from a file saved with updatable=False: it can hash, but it holds no training rows. "
+                "Load a file saved with updatable=True, or fit again."
+            )
+        return self._learner
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "bit_coef_")
+
+    def _settings(self) -> Settings:
+        for name in ("n_bits", "n_anchors", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        for name in ("C_x", "C_b", "tol"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}.")
+        lam = self.n_bits * 1e8 if self.lam is None else self.lam
+        if lam < 0 or self.gamma < 0:
+            raise ValueError(f"lam and gamma must not be negative, got {self.lam!r} and {self.gamma!r}.")
+        if self.solver not in ("auto", "smooth", "ocas"):
+            raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {self.solver!r}.")
+        method = "smooth" if self.solver == "auto" else self.solver
+        return Settings(
+            int(self.n_bits), self.C_x, self.C_b, lam, self.gamma, int(self.max_iter), self.tol, method
+        )
+
+    def _check_training(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
+        X = validate_data(self, X, dtype=[np.float32, np.float64], reset=reset, ensure_min_samples=1)
+        return X, labels.as_labels(y, len(X))
+
+    def _new_ids(
+        self, ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]
+    ) -> list[Hashable]:
+        names = list(range(first, first + n)) if ids is None else list(ids)
+        if len(names) != n:
+            raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
+        known = [name for name in names if name in taken]
+        if known:
+            raise ValueError(f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id.")
+        if len(set(names)) < n:
+            raise ValueError("An id is given to more than one row; ids must be unique.")
+        return names
+
+    def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
+        mean = X.mean(axis=0, dtype=np.float64)
+
+        def sample(n: int) -> tuple[Array, Array]:
+            rows = rng.permutation(len(X))[:n]
+            return normalise(X[rows], mean).astype(np.float32), y[rows]
+
+        width = self.kernel_width
+        if isinstance(width, str):
+            if width != "auto":
+                raise ValueError(f"kernel_width must be 'auto' or a positive number, got {width!r}.")
+            width = choose_width(*sample(N_WIDTH_ROWS), rng)
+        elif not width > 0:
+            raise ValueError(f"kernel_width must be 'auto' or a positive number, got {width!r}.")
+        return KernelMap(mean, self._pick_anchors(X, mean, sample, rng), float(width))
+
+    def _pick_anchors(self, X: Array, mean: Array, sample: Any, rng: np.random.RandomState) -> Array:
+        if not isinstance(self.anchors, str):
+            given = np.asarray(self.anchors)
+            if given.ndim != 2 or given.shape[1] != X.shape[1] or not np.isfinite(given).all():
+                raise ValueError(
+                    f"anchors must be finite, with {X.shape[1]} columns like X, got shape {given.shape}."
+                )
+            return normalise(given.astype(np.float64), mean).astype(np.float32)
+        if self.anchors not in ("kmeans", "random"):
+            raise ValueError(f"anchors must be 'kmeans', 'random' or an array, got {self.anchors!r}.")
+        n = min(int(self.n_anchors), len(X))
+        if n < self.n_anchors:
+            warnings.warn(
+                f"{self.n_anchors} anchors were asked for, but there are {n} rows: every row becomes an anchor.",
+                UserWarning,
+                stacklevel=4,
+            )
+        rows = n if self.anchors == "random" else KMEANS_ROWS_PER_ANCHOR * n
+        return choose_anchors(sample(rows)[0], n, self.anchors, rng)
+
+
+def _as_list(y: Array) -> list[Hashable]:
+    return list(y.tolist()) if y.dtype != object else list(y)
