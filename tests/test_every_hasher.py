@@ -14,7 +14,7 @@ from sihash.baselines import CCAITQ, KSH, LSH, PCAITQ, SDH, FastHash
 HASHERS = {
     "CCAITQ": partial(CCAITQ, n_bits=N_BITS, random_state=0),
     "SDH": partial(SDH, n_bits=N_BITS, n_anchors=30, random_state=0),
-    "KSH": partial(KSH, n_bits=N_BITS, n_anchors=30, max_iter=30, random_state=0),
+    "KSH": partial(KSH, n_bits=N_BITS, n_anchors=30, kernel_width=0.8, max_iter=30, random_state=0),
     "FastHash": partial(FastHash, n_bits=N_BITS, n_trees=5, feature_share=0.5, random_state=0),
     "PCAITQ": partial(PCAITQ, n_bits=N_BITS, random_state=0),
     "LSH": partial(LSH, n_bits=N_BITS, random_state=0),

@@ -10,7 +10,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.kernel import row_blocks
-from sihash.threads import map_threads
+from sihash.threads import map_threads, n_threads
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class TreeBooster:
             "max_bin": 63,
             "deterministic": True,
             "force_col_wise": True,
+            # The trees are the same for any number of threads; few rows are done sooner by one.
+            "num_threads": n_threads() if Z.size > 10**6 else 1,
             "verbosity": -1,
         }
         self.rows = lightgbm.Dataset(Z, params=self.params, free_raw_data=False)
