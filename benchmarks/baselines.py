@@ -78,7 +78,7 @@ def print_floor(X: Array, y: Array, args: argparse.Namespace) -> None:
     """The floor: Φ, its Gram matrix, and the two products of each round, in the float type of the data."""
 
     def floor(n_iter: int) -> None:
-        Phi = fit_kernel_map(X, y, args.anchors, args.width, np.random.RandomState(0))(X)
+        Phi = fit_kernel_map(X, y, args.anchors, "random", args.width, np.random.RandomState(0))(X)
         P, B = np.ones((Phi.shape[1], args.bits), Phi.dtype), np.ones((len(X), args.bits), Phi.dtype)
         Phi.T @ Phi
         for _ in range(n_iter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,14 +40,39 @@ class KernelHasher(Hasher):
 
 
 def fit_kernel_map(
-    X: Array, numbers: Array, n_anchors: int, kernel_width: float | str, rng: np.random.RandomState
+    X: Array,
+    numbers: Array,
+    n_anchors: int,
+    anchors: Literal["random", "kmeans"] | Array,
+    kernel_width: float | str,
+    rng: np.random.RandomState,
 ) -> KernelMap:
-    """The kernel map of a training set: its mean, anchors drawn from its rows, and the width σ."""
-    check_count("n_anchors", n_anchors)
+    """The kernel map of a training set with class ``numbers``; the other parameters are those of SIH."""
     mean = X.mean(axis=0, dtype=np.float64)
     Z = normalise(X, mean)
-    anchors = choose_anchors(Z, n_anchors, "random", rng)
-    return KernelMap(mean, anchors, resolve_width(kernel_width, Z, numbers, rng))
+    A = resolve_anchors(anchors, n_anchors, Z, mean, rng)
+    return KernelMap(mean, A, resolve_width(kernel_width, Z, numbers, rng))
+
+
+def resolve_anchors(
+    anchors: Literal["random", "kmeans"] | Array,
+    n_anchors: int,
+    Z: Array,
+    mean: Array,
+    rng: np.random.RandomState,
+) -> Array:
+    """Anchors in normalised coordinates: chosen from normalised rows ``Z``, or given in those of the data."""
+    check_count("n_anchors", n_anchors)
+    if isinstance(anchors, str):
+        if anchors not in ("random", "kmeans"):
+            raise ValueError(f'anchors must be "random", "kmeans" or an array, got {anchors!r}.')
+        return choose_anchors(Z, n_anchors, anchors, rng)
+    given = np.asarray(anchors, dtype=np.float64)
+    if given.ndim != 2 or given.shape[1] != Z.shape[1] or not np.isfinite(given).all():
+        raise ValueError(
+            f"anchors must be finite, with {Z.shape[1]} columns like X, got shape {given.shape}."
+        )
+    return normalise(given, mean).astype(Z.dtype)
 
 
 def resolve_width(width: float | str, Z: Array, numbers: Array, rng: np.random.RandomState) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.linalg
@@ -33,7 +33,9 @@ class KSH(KernelHasher):
     n_bits : int
         Length of a code.
     n_anchors : int
-        Training rows drawn at random as anchors of the RBF kernel.
+        Anchors of the RBF kernel.
+    anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
+        Training rows drawn at random, as in the paper; centres of k-means; or the anchors themselves.
     kernel_width : float or "auto"
         σ of the kernel.
     n_labelled : int
@@ -76,6 +78,7 @@ class KSH(KernelHasher):
         n_bits: int = 32,
         *,
         n_anchors: int = 1000,
+        anchors: Literal["random", "kmeans"] | Array = "random",
         kernel_width: float | str = "auto",
         n_labelled: int = 5000,
         max_iter: int = 300,
@@ -83,6 +86,7 @@ class KSH(KernelHasher):
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
+        self.anchors = anchors
         self.kernel_width = kernel_width
         self.n_labelled = n_labelled
         self.max_iter = max_iter
@@ -94,7 +98,7 @@ class KSH(KernelHasher):
         check_count("max_iter", self.max_iter)
         X, self.classes_, numbers = check_labelled_rows(self, X, y)
         rng = check_random_state(self.random_state)
-        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.kernel_width, rng)
+        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.anchors, self.kernel_width, rng)
         labelled = rng.permutation(len(X))[: self.n_labelled]
         K = np.ascontiguousarray(self.kernel_(X[labelled])[:, :-1])
         centre = K.mean(axis=0, dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numba
 import numpy as np
@@ -34,7 +34,9 @@ class SDH(KernelHasher):
     n_bits : int
         Length of a code.
     n_anchors : int
-        Training rows drawn at random as anchors of the RBF kernel.
+        Anchors of the RBF kernel.
+    anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
+        Training rows drawn at random, as in the paper; centres of k-means; or the anchors themselves.
     kernel_width : float or "auto"
         σ of the kernel.
     nu, regularisation : float
@@ -70,6 +72,7 @@ class SDH(KernelHasher):
         n_bits: int = 32,
         *,
         n_anchors: int = 1000,
+        anchors: Literal["random", "kmeans"] | Array = "random",
         kernel_width: float | str = "auto",
         nu: float = 1e-5,
         regularisation: float = 1.0,
@@ -78,6 +81,7 @@ class SDH(KernelHasher):
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
+        self.anchors = anchors
         self.kernel_width = kernel_width
         self.nu = nu
         self.regularisation = regularisation
@@ -89,7 +93,7 @@ class SDH(KernelHasher):
         check_count("max_iter", self.max_iter)
         X, self.classes_, numbers = check_labelled_rows(self, X, y)
         rng = check_random_state(self.random_state)
-        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.kernel_width, rng)
+        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.anchors, self.kernel_width, rng)
         Phi = self.kernel_(X)
         B = 2 * rng.randint(0, 2, (len(X), self.n_bits), dtype=np.int8).astype(Phi.dtype) - 1
 
