@@ -18,7 +18,7 @@ from sihash.svm import qp
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
 
-QP_MOVES_PER_PLANE = 1000
+QP_MOVES_PER_PLANE = 4
 
 
 class Bundle:
@@ -68,11 +68,10 @@ class Bundle:
             K[j][own] = rows
             K[j][:, own] = rows.T
 
-    def bound(self, C: float, bits: Array, accuracy: float) -> Array:
+    def bound(self, C: float, bits: Array) -> Array:
         """Lower bounds of ``min ½‖w‖² + C · risk`` for ``bits``: the minimum of the plane model.
 
-        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1, solved until
-        no move gains more than the share ``accuracy``; any feasible ``b`` gives a valid bound.
+        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1.
         """
         m, n_groups, n_slots, d = self.g.shape
         if self._K is None:
@@ -83,13 +82,15 @@ class Bundle:
         moves = QP_MOVES_PER_PLANE * n_groups * n_slots
 
         def solve(j: int) -> float:
-            # Start from the weights of before, or from the newest planes alone, whichever is better.
-            H, c, b = C * C * K[j], C * self.a[j].reshape(-1), self.b[j].reshape(-1)
+            # From the weights of before, and from the newest planes alone: the better end counts.
+            H, c = C * C * K[j], C * self.a[j].reshape(-1)
             newest = np.zeros_like(self.b[j])
             newest[:, self.newest[j]] = 1
-            if _value(H, c, newest.reshape(-1)) > _value(H, c, b):
-                b[:] = newest.reshape(-1)
-            return qp.maximise(H, c, group, b, accuracy, moves)
+            starts = (self.b[j].reshape(-1), newest.reshape(-1))
+            values = [qp.maximise(H, c, group, b, moves) for b in starts]
+            best = int(np.argmax(values))
+            self.b[j] = starts[best].reshape(n_groups, n_slots)
+            return values[best]
 
         return np.array(map_threads(solve, bits))
 
@@ -124,10 +125,6 @@ class Bundle:
             self.a = np.concatenate([self.a, np.zeros((m, more, n_slots))], axis=1)
             self.b = np.concatenate([self.b, np.zeros((m, more, n_slots))], axis=1)
             self._K = None
-
-
-def _value(H: Array, c: Array, b: Array) -> float:
-    return float(c @ b - 0.5 * (b @ H @ b))
 
 
 def share_names(rows: RowBlocks) -> list[str]:

@@ -53,7 +53,6 @@ class Machines:
     """The SVMs of m bits. ``rows`` holds ``Phi`` (float32) and ``Y`` (int8 ±1, rows × m) for every row."""
 
     share_dtype: type = np.float32
-    qp_accuracy = 1e-6
 
     def __init__(self, rows: RowBlocks, C: float, n_slots: int) -> None:
         self.rows, self.C = rows, C
@@ -153,7 +152,7 @@ class Machines:
 
     def lower(self, bits: Array | None = None) -> Array:
         """Lower bounds by the kept planes, for ``bits`` (default: all)."""
-        return self.bundle.bound(self.C, np.arange(self.m) if bits is None else bits, self.qp_accuracy)
+        return self.bundle.bound(self.C, np.arange(self.m) if bits is None else bits)
 
     def closed(self, upper: Array, lower: Array, tol: float) -> Array:
         """Which gaps are small enough."""

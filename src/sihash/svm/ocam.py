@@ -18,8 +18,7 @@ from sihash._typing import Array
 from sihash.svm import qp
 
 CUT_SHARE = 0.1  # as in OCAS: the new plane is cut a little past the best point
-QP_TOL = 1e-10
-QP_MOVES_PER_PLANE = 1000
+QP_MOVES_PER_PLANE = 4
 N_PASSES = 40
 
 
@@ -109,7 +108,7 @@ def _solve(
     while n_steps < max_steps:
         # 1. The minimum of the plane model, and with it the lower bound.
         group = np.zeros(len(b), dtype=np.intp)
-        bound = qp.maximise(C * C * K, C * np.array(offsets), group, b, QP_TOL, QP_MOVES_PER_PLANE * len(b))
+        bound = qp.maximise(C * C * K, C * np.array(offsets), group, b, QP_MOVES_PER_PLANE * len(b))
         lower = max(lower, bound)
         if upper - lower <= max(tol * upper, floor):
             break

@@ -29,7 +29,6 @@ class OcasMachines(Machines):
     """Kept between solves: the best weights, and the planes that carry dual weight."""
 
     share_dtype = np.uint8  # the shares of a plane are 0 or 1
-    qp_accuracy = 1e-9  # the steps follow the minimum of the model, so it has to be found well
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
         super().__init__(rows, C, FIRST_SLOTS)

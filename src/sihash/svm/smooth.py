@@ -31,7 +31,7 @@ N_SLOTS = 3  # planes kept a group: the last three gradients
 MEMORY = 6  # curvature pairs kept a bit
 KAPPA = 0.2  # share of rows in the band, per unit of width
 SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
-SMOOTHING_SHARE = 0.6  # of the allowed gap that smoothing may use up
+SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 WIDEST_BAND = 0.5
 
 
