@@ -8,10 +8,12 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
 from hasher_checks import CHECKS, N_BITS
+from sihash import SIH
 from sihash.baselines import CCAITQ, KSH, LSH, PCAITQ, SDH, FastHash
 
 # Small enough that the whole list takes seconds.
 HASHERS = {
+    "SIH": partial(SIH, n_bits=N_BITS, n_anchors=30, random_state=0),
     "CCAITQ": partial(CCAITQ, n_bits=N_BITS, random_state=0),
     "SDH": partial(SDH, n_bits=N_BITS, n_anchors=30, random_state=0),
     "KSH": partial(KSH, n_bits=N_BITS, n_anchors=30, kernel_width=0.8, max_iter=30, random_state=0),

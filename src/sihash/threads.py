@@ -7,16 +7,20 @@ summed in their own order, the number of threads changes no result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
+import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which has to be known to be limited)
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _blas = ThreadpoolController().select(user_api="blas")
+_pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("sihash_pool", default=None)
 
 
 def n_threads() -> int:
@@ -24,15 +28,34 @@ def n_threads() -> int:
     return max((library["num_threads"] for library in _blas.info()), default=1)
 
 
+@contextmanager
+def team() -> Iterator[None]:
+    """Keep the threads of `map_threads` together for the length of a ``with`` block.
+
+    Inside it the BLAS has one thread everywhere. When it ends no thread is left behind for a later fork to lose.
+    """
+    count = n_threads()
+    if _pool.get() is not None or count <= 1:
+        yield
+        return
+    with _blas.limit(limits=1), ThreadPoolExecutor(count) as pool:
+        token = _pool.set(pool)
+        try:
+            yield
+        finally:
+            _pool.reset(token)
+
+
 def map_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """``[function(item) for item in items]``, computed side by side."""
     items = list(items)
-    count = min(n_threads(), len(items))
-    if count <= 1:
-        return [function(item) for item in items]
-    # A pool a call costs 0.1 ms, and leaves no threads behind for a later fork to lose.
-    with _blas.limit(limits=1), ThreadPoolExecutor(count) as pool:
+    pool = _pool.get()
+    if pool is not None and len(items) > 1:
         return list(pool.map(function, items))
+    if pool is not None or len(items) <= 1 or n_threads() <= 1:
+        return [function(item) for item in items]
+    with team():
+        return map_threads(function, items)
 
 
 def uninterrupted(function: Callable[[], Result]) -> Result:

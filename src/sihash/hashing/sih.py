@@ -23,6 +23,7 @@ from sihash.hashing.objective import Objective
 from sihash.hashing.report import Report
 from sihash.kernel import KernelMap, choose_anchors, normalise
 from sihash.kernel_width import choose_width
+from sihash.threads import team
 
 N_WIDTH_ROWS = 6000
 KMEANS_ROWS_PER_ANCHOR = 16
@@ -83,6 +84,8 @@ class SIH(Hasher):
         Wᵇ, the bias last.
     objective_ : Objective
         The terms of eq. 1 and their ``total``.
+    n_iter_ : int
+        Rounds that the last fit or update took.
     report_ : Report
         What the last fit or update did, round by round, and its seconds by phase.
     kernel_ : KernelMap
@@ -151,9 +154,10 @@ class SIH(Hasher):
             kernel = self._make_kernel(X, numbers, rng)
         with report.phase("words"):
             words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), self.gamma > 0, rng)
-        with report.phase("kernel"):
-            learner = new_learner(settings, kernel, X, numbers, classes.tolist(), words, names)
-        learner.run(report)
+        with team():
+            with report.phase("kernel"):
+                learner = new_learner(settings, kernel, X, numbers, classes.tolist(), words, names)
+            learner.run(report)
         self._scratch = (report.n_steps, report.total_seconds / len(X))
         self._rng = rng
         self._take(learner, report)
@@ -228,7 +232,8 @@ class SIH(Hasher):
             raise ValueError(
                 f"This removal would leave {len(twin.live)} class(es); hashing needs at least two. Nothing was changed."
             )
-        twin.run(report)
+        with team():
+            twin.run(report)
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
         self._take(twin, report)
@@ -245,8 +250,8 @@ class SIH(Hasher):
         self.class_coef_ = learner.class_svm.W
         self.objective_: Objective = learner.objective()
         self.report_ = report
+        self.n_iter_ = len(report.rounds)
         self._learner: Learner | None = learner
-        self._calibration: Array | None = None
 
     # Using.
 
@@ -255,18 +260,19 @@ class SIH(Hasher):
 
     def predict(self, X: Any) -> Array:
         """The class that the second stage sees in the code of each row."""
-        return self.classes_[np.argmax(self._class_scores(X), axis=1)]
+        best = np.argmax(self._class_scores(X), axis=1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities (n × n_classes) by the second stage, calibrated on the training rows."""
-        scores = self._class_scores(X)
-        if self._calibration is None:
-            assert self._learner is not None
-            self._calibration = self._learner.calibrate()
-        return probabilities(scores, self._calibration)
+        return probabilities(self._class_scores(X), self._calibrated())
 
     def _class_scores(self, X: Any) -> Array:
         return second_stage(codes.sign(self.decision_function(X)), self.class_coef_)
+
+    def _calibrated(self) -> Array:
+        """Fitted when first asked for, from the rows that the learner holds; a file brings it along."""
+        return self._calibration if self._learner is None else self._learner.calibrate()
 
     @property
     def codes_(self) -> Array:
@@ -293,9 +299,6 @@ class SIH(Hasher):
         self._write(path, header, tensors)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        if self._calibration is None:
-            assert self._learner is not None
-            self._calibration = self._learner.calibrate()
         header = {"classes": labels.to_json(self.classes_), "width": self.kernel_.width}
         header["objective"] = vars(self.objective_)
         tensors = {
@@ -303,7 +306,7 @@ class SIH(Hasher):
             "anchors": self.kernel_.anchors,
             "bit_coef": self.bit_coef_,
             "class_coef": self.class_coef_,
-            "calibration": self._calibration,
+            "calibration": self._calibrated(),
         }
         return header, tensors
 
@@ -311,7 +314,7 @@ class SIH(Hasher):
         self.classes_ = labels.from_json(header["classes"])
         self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
-        self._calibration = tensors["calibration"]
+        self._calibration: Array = tensors["calibration"]
         self.objective_ = Objective(**header["objective"])
         self._learner = None
         self._rng = check_random_state(self.random_state)
@@ -339,7 +342,7 @@ class SIH(Hasher):
     def _settings(self) -> Settings:
         for name in ("n_bits", "n_anchors", "max_iter"):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
         for name in ("C_x", "C_b", "tol"):
             if not getattr(self, name) > 0:

@@ -10,6 +10,7 @@ from sihash._typing import Array
 from sihash.svm import ocas, smooth
 from sihash.svm.blocks import RowBlocks
 from sihash.svm.machines import Machines, Solution
+from sihash.threads import team
 
 Method = Literal["ocas", "smooth"]
 
@@ -35,8 +36,9 @@ def solve_binary(
     method : {"smooth", "ocas"}
         The smoothed quasi-Newton method, or OCAS. Both hand back the same kind of certificate.
     warm : Machines, optional
-        ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If the
-        rows are the same, its planes stay too: only the signs that changed are counted anew.
+        ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If ``Phi`` is the very
+        same float32 array, and the method and ``C`` are the same, its planes stay too, and only rows whose signs
+        changed are counted anew.
 
     Returns
     -------
@@ -60,8 +62,8 @@ def solve_binary(
             f"The warm start has {warm.m} bits and {warm.rows.n_features} features, the problem has {Y.shape[1]} and "
             f"{Phi.shape[1]}; start cold (warm=None)."
         )
-    machines = _start(Phi, Y, C, method, warm)
-    return solve_machines(machines, tol)
+    with team():
+        return solve_machines(_start(Phi, Y, C, method, warm), tol)
 
 
 def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
@@ -95,7 +97,30 @@ def _checked(Phi: Array, Y: Array) -> tuple[Array, Array]:
 
 def _start(Phi: Array, Y: Array, C: float, method: Method, warm: Machines | None) -> Machines:
     n_groups = 1 if method == "ocas" else 10
-    machines = make_machines(RowBlocks.of(Phi, n_groups=n_groups, Y=Y.copy()), C, method)
-    if warm is not None:
-        machines.start_from(warm)
+    fresh = make_machines(RowBlocks.of(Phi, n_groups=n_groups, Y=Y.copy()), C, method)
+    if warm is None:
+        return fresh
+    if type(warm) is type(fresh) and warm.C == C and _same_rows(warm.rows, Phi):
+        return _with_signs(warm.copy(), Y)
+    fresh.start_from(warm)
+    return fresh
+
+
+def _same_rows(rows: RowBlocks, Phi: Array) -> bool:
+    return len(rows) == len(Phi) and rows.blocks[0].arrays["Phi"].ctypes.data == Phi.ctypes.data
+
+
+def _with_signs(machines: Machines, Y: Array) -> Machines:
+    """Count the rows anew whose signs differ from ``Y``; every plane stays valid."""
+    machines.own_arrays()
+    start = 0
+    for block in machines.rows:
+        wanted = Y[start : start + block.n]
+        start += block.n
+        rows = np.flatnonzero((block["Y"] != wanted).any(axis=1))
+        if len(rows):
+            machines.leave(block, rows)
+            block.arrays["Y"] = block.arrays["Y"].copy()
+            block["Y"][rows] = wanted[rows]
+            machines.enter(block, rows)
     return machines
