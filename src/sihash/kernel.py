@@ -102,27 +102,30 @@ def choose_anchors(
     return kmeans_centres(Z, n_anchors, rng)
 
 
-def kmeans_centres(
-    Z: Array, k: int, rng: np.random.RandomState, *, n_rounds: int = 6, rows_per_centre: int = 16
-) -> Array:
-    """Centres of a few Lloyd rounds on a sample: matrix products only, a second or so for 1,000 centres.
+KMEANS_ROUNDS = 4
+KMEANS_ROWS = 8  # rows a centre in the sample
 
-    Anchors need to cover the data, not to be the optimum of k-means, so a short run on
-    ``rows_per_centre · k`` rows is enough. A centre that lost its rows is drawn anew.
+
+def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
+    """Unit-length centres of a few Lloyd rounds on a sample: matrix products only, half a second for 1,000.
+
+    Anchors need to cover the data, not to be the optimum of k-means: measured on CIFAR-10, longer runs on more
+    rows gave no better codes, and centres put back on the unit sphere, where the data lie, gave better ones. A
+    centre that lost its rows is drawn anew.
     """
-    sample = Z[rng.choice(len(Z), min(len(Z), rows_per_centre * k), replace=False)]
+    sample = Z[rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)]
     centres = sample[rng.choice(len(sample), k, replace=False)].copy()
-    for _ in range(n_rounds):
-        nearest = np.empty(len(sample), dtype=np.intp)
-        half_norms = 0.5 * np.einsum("ij,ij->i", centres, centres)
-        for rows in row_blocks(len(sample)):
-            nearest[rows] = np.argmax(sample[rows] @ centres.T - half_norms, axis=1)
+    for _ in range(KMEANS_ROUNDS):
+        nearest = np.concatenate(
+            map_threads(lambda rows, A=centres: np.argmax(sample[rows] @ A.T, axis=1), row_blocks(len(sample), 1024))
+        )
         counts = np.bincount(nearest, minlength=k)
         order = np.argsort(nearest, kind="stable")
         filled = np.flatnonzero(counts)
         starts = np.concatenate([[0], np.cumsum(counts[filled])[:-1]])
-        sums = np.add.reduceat(sample[order], starts, axis=0)
-        centres[filled] = sums / counts[filled, None]
+        centres[filled] = np.add.reduceat(sample[order], starts, axis=0)
         lost = np.flatnonzero(counts == 0)
         centres[lost] = sample[rng.choice(len(sample), len(lost), replace=False)]
+        lengths = np.sqrt(np.einsum("ij,ij->i", centres, centres))
+        centres /= np.where(lengths > 0, lengths, 1)[:, None]
     return centres

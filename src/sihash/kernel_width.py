@@ -8,9 +8,10 @@ from sihash import codes
 from sihash._typing import Array
 from sihash.evaluation import leave_one_out
 from sihash.kernel import extended_anchors, rbf
+from sihash.threads import map_threads
 
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5)  # widths tried, as shares of the median distance
-N_TRAIN, N_VALID, N_ANCHORS, N_BITS = 4000, 2000, 400, 32
+N_ROWS, N_ANCHORS, N_BITS = 6000, 400, 32  # a third of the rows is held out
 
 
 def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
@@ -20,7 +21,7 @@ def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
     classes stands in for the hash functions: cheap, and its best width is near enough to that of the SVMs. With
     fewer than 20 rows, or no class of two, the median distance is taken as it is.
     """
-    sample = rng.permutation(len(Z))[: N_TRAIN + N_VALID]
+    sample = rng.permutation(len(Z))[:N_ROWS]
     n_valid = len(sample) // 3
     valid, train = sample[:n_valid], sample[n_valid:]
     anchors = Z[train[:N_ANCHORS]]
@@ -28,12 +29,14 @@ def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
     if len(sample) < 20 or np.bincount(y[valid]).max(initial=0) < 2:
         return median
     words = np.where(rng.uniform(size=(int(y.max()) + 1, N_BITS)) < 0.5, -1.0, 1.0)
-    scores = []
-    for share in SHARES:
+
+    def score(share: float) -> float:
         E = extended_anchors(anchors, share * median)
         W = _ridge(rbf(Z[train], E), words[y[train]])
         packed = codes.pack(codes.sign(rbf(Z[valid], E) @ W))
-        scores.append(leave_one_out(packed, y[valid]).mAP)
+        return leave_one_out(packed, y[valid]).mAP
+
+    scores = map_threads(score, SHARES)
     return SHARES[int(np.argmax(scores))] * median
 
 

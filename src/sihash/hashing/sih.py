@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Hashable, Iterable
 from typing import Any, Literal, Self
 
@@ -21,12 +20,9 @@ from sihash.hashing.codebook import make_codebook
 from sihash.hashing.learner import Learner, Settings, new_learner, second_stage
 from sihash.hashing.objective import Objective
 from sihash.hashing.report import Report
-from sihash.kernel import KernelMap, choose_anchors, normalise
-from sihash.kernel_width import choose_width
+from sihash.kernel import KernelMap
+from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import team
-
-N_WIDTH_ROWS = 6000
-KMEANS_ROWS_PER_ANCHOR = 16
 
 
 class SIH(Hasher):
@@ -109,7 +105,7 @@ class SIH(Hasher):
         n_anchors: int = 1000,
         anchors: Literal["kmeans", "random"] | Array = "kmeans",
         kernel_width: Literal["auto"] | float = "auto",
-        C_x: float = 16.0,
+        C_x: float = 32.0,
         C_b: float = 1e-3,
         lam: float | None = None,
         gamma: float = 1e5,
@@ -375,40 +371,7 @@ class SIH(Hasher):
         return names
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
-        mean = X.mean(axis=0, dtype=np.float64)
-
-        def sample(n: int) -> tuple[Array, Array]:
-            rows = rng.permutation(len(X))[:n]
-            return normalise(X[rows], mean).astype(np.float32), y[rows]
-
-        width = self.kernel_width
-        if isinstance(width, str):
-            if width != "auto":
-                raise ValueError(f"kernel_width must be 'auto' or a positive number, got {width!r}.")
-            width = choose_width(*sample(N_WIDTH_ROWS), rng)
-        elif not width > 0:
-            raise ValueError(f"kernel_width must be 'auto' or a positive number, got {width!r}.")
-        return KernelMap(mean, self._pick_anchors(X, mean, sample, rng), float(width))
-
-    def _pick_anchors(self, X: Array, mean: Array, sample: Any, rng: np.random.RandomState) -> Array:
-        if not isinstance(self.anchors, str):
-            given = np.asarray(self.anchors)
-            if given.ndim != 2 or given.shape[1] != X.shape[1] or not np.isfinite(given).all():
-                raise ValueError(
-                    f"anchors must be finite, with {X.shape[1]} columns like X, got shape {given.shape}."
-                )
-            return normalise(given.astype(np.float64), mean).astype(np.float32)
-        if self.anchors not in ("kmeans", "random"):
-            raise ValueError(f"anchors must be 'kmeans', 'random' or an array, got {self.anchors!r}.")
-        n = min(int(self.n_anchors), len(X))
-        if n < self.n_anchors:
-            warnings.warn(
-                f"{self.n_anchors} anchors were asked for, but there are {n} rows: every row becomes an anchor.",
-                UserWarning,
-                stacklevel=4,
-            )
-        rows = n if self.anchors == "random" else KMEANS_ROWS_PER_ANCHOR * n
-        return choose_anchors(sample(rows)[0], n, self.anchors, rng)
+        return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng)
 
 
 def _as_list(y: Array) -> list[Hashable]:

@@ -20,7 +20,8 @@ def maximise(K: Array, c: Array, group: Array, b: Array, max_moves: int) -> floa
     reached: any feasible ``b`` gives a valid bound, so stopping early costs tightness, never truth.
     """
     N, n_groups = len(c), group.max() + 1
-    scale = max(np.diag(K).max(), 1e-300)
+    # Planes may be constants (rows of zeros): then K says nothing, and c sets the scale.
+    scale = max(np.diag(K).max(), 1e-20 * np.abs(c).max(), 1e-300)
     free = b > 0
     full = np.zeros(n_groups, np.bool_)
     totals = np.zeros(n_groups)

@@ -1,0 +1,54 @@
+"""The kernel map of a training set: its mean, its width, its anchors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.kernel import KMEANS_ROWS, KernelMap, choose_anchors, normalise
+from sihash.kernel_width import N_ROWS, choose_width
+
+
+def fit_kernel_map(
+    X: Array, numbers: Array, n_anchors: int, anchors: Any, kernel_width: Any, rng: np.random.RandomState
+) -> KernelMap:
+    """The kernel map for rows ``X`` with class ``numbers``; the other parameters are those of `SIH`.
+
+    Only the rows that are drawn for anchors and width are normalised here, never all of ``X``.
+    """
+    mean = X.mean(axis=0, dtype=np.float64)
+    if isinstance(kernel_width, str):
+        if kernel_width != "auto":
+            raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")
+        rows = rng.permutation(len(X))[:N_ROWS]
+        kernel_width = choose_width(_normalised(X, rows, mean), numbers[rows], rng)
+    elif not kernel_width > 0:
+        raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")
+    return KernelMap(mean, _pick_anchors(X, mean, n_anchors, anchors, rng), float(kernel_width))
+
+
+def _pick_anchors(X: Array, mean: Array, n_anchors: int, anchors: Any, rng: np.random.RandomState) -> Array:
+    """Anchors in normalised coordinates: chosen from the rows, or given in the coordinates of ``X``."""
+    if not isinstance(anchors, str):
+        given = np.asarray(anchors, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != X.shape[1] or not np.isfinite(given).all():
+            raise ValueError(f"anchors must be finite, with {X.shape[1]} columns like X, got shape {given.shape}.")
+        return normalise(given, mean).astype(np.float32)
+    if anchors not in ("kmeans", "random"):
+        raise ValueError(f"anchors must be 'kmeans', 'random' or an array, got {anchors!r}.")
+    n = min(int(n_anchors), len(X))
+    if n < n_anchors:
+        warnings.warn(
+            f"{n_anchors} anchors were asked for, but there are {n} rows: every row becomes an anchor.",
+            UserWarning,
+            stacklevel=4,
+        )
+    rows = rng.permutation(len(X))[: n if anchors == "random" else KMEANS_ROWS * n]
+    return choose_anchors(_normalised(X, rows, mean), n, anchors, rng)
+
+
+def _normalised(X: Array, rows: Array, mean: Array) -> Array:
+    return normalise(X[rows], mean).astype(np.float32, copy=False)
