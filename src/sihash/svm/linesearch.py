@@ -16,7 +16,9 @@ N_PASSES = 12
 SLOPE_SHARE = 0.05  # a search ends where the slope has fallen to this share of the slope at its start
 
 
-def search(rows: RowBlocks, w_dot_d: Array, d_dot_d: Array, C: float, width: Array, start_slope: Array) -> Array:
+def search(
+    rows: RowBlocks, w_dot_d: Array, d_dot_d: Array, C: float, width: Array, start_slope: Array
+) -> Array:
     """Steps ``t ≥ 0`` that nearly minimise ``½‖w + t d‖² + C Σ h(z + t v)`` for every bit.
 
     ``h`` is the hinge smoothed over ``width`` (0: the hinge itself). The blocks hold ``Z`` and ``V`` in their
@@ -26,13 +28,17 @@ def search(rows: RowBlocks, w_dot_d: Array, d_dot_d: Array, C: float, width: Arr
     low_slope = start_slope.copy()
     high, high_slope = np.full_like(low, np.inf), np.full_like(low, np.inf)
     t = np.where(start_slope < 0, 1.0, 0.0)
+    below = np.ones_like(low, dtype=bool)
     for _ in range(N_PASSES):
         first, second = rows.total(derivatives, t.astype(np.float32), width.astype(np.float32))
         slope = w_dot_d + t * d_dot_d - C * first
         curvature = d_dot_d + C * second
         if np.all((np.abs(slope) <= SLOPE_SHARE * np.abs(start_slope)) | (start_slope >= 0)):
             break
-        below = slope < 0
+        # An end that stays twice counts half (Illinois), or secants would creep along where the slope has a kink.
+        below, before = slope < 0, below
+        high_slope = np.where(below & before, 0.5 * high_slope, high_slope)
+        low_slope = np.where(~below & ~before, 0.5 * low_slope, low_slope)
         low, low_slope = np.where(below, t, low), np.where(below, slope, low_slope)
         high, high_slope = np.where(below, high, t), np.where(below, high_slope, slope)
         t = np.where(start_slope < 0, _next(t, slope, curvature, low, low_slope, high, high_slope), 0.0)
