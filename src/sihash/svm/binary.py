@@ -55,8 +55,8 @@ def solve_binary(
     True
     """
     Phi, Y = _checked(Phi, Y)
-    if not C > 0:
-        raise ValueError(f"C must be positive, got {C}.")
+    if not 0 < C < np.inf:
+        raise ValueError(f"C must be positive and finite, got {C}.")
     if warm is not None and (warm.m, warm.rows.n_features) != (Y.shape[1], Phi.shape[1]):
         raise ValueError(
             f"The warm start has {warm.m} bits and {warm.rows.n_features} features, the problem has {Y.shape[1]} and "

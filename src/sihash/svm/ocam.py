@@ -55,6 +55,8 @@ def solve_multiclass(
     counts. ``warm`` is an earlier solution: classes that it knows start from their weights there.
     """
     B, y, s = _checked(B, y, sample_weight)
+    if not 0 < C < np.inf:
+        raise ValueError(f"C must be positive and finite, got {C}.")
     classes, numbers = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"A multi-class SVM needs at least two classes, got {len(classes)}.")
@@ -132,7 +134,7 @@ def _solve(
             ConvergenceWarning,
             stacklevel=3,
         )
-    return MulticlassSolution(W, classes, upper, lower, n_steps, converged)
+    return MulticlassSolution(W, classes, upper, min(lower, upper), n_steps, converged)
 
 
 def _replace_idle(
@@ -183,8 +185,8 @@ def _checked(B: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
     if not np.isfinite(B).all():
         raise ValueError("B contains NaN or infinity; every feature must be a finite number.")
     s = np.ones(len(B)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if s.shape != (len(B),) or not (s >= 0).all():
-        raise ValueError(f"sample_weight must hold {len(B)} numbers ≥ 0, one a row.")
+    if s.shape != (len(B),) or not ((s >= 0) & np.isfinite(s)).all():
+        raise ValueError(f"sample_weight must hold {len(B)} finite numbers ≥ 0, one a row.")
     return B, y, s
 
 
