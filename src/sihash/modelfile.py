@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,18 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[st
     blob = safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
     digest = hashlib.sha256(blob).hexdigest().encode()
     place = _digest_place(blob)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as temporary:
-        try:
+    # Not the tempfile module: its files are closed to everyone else, a model's permissions follow the umask.
+    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
+    try:
+        with open(temporary, "xb") as file:
             for piece in (blob[:place], digest, memoryview(blob)[place + 64 :]):
-                temporary.write(piece)
-            temporary.flush()
-            os.fsync(temporary.fileno())
-            os.replace(temporary.name, target)
-        except BaseException:
-            Path(temporary.name).unlink(missing_ok=True)
-            raise
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     _sync_directory(target.parent)
 
 
@@ -53,16 +55,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
     try:
         blob = bytearray(Path(path).read_bytes())
         metadata = _metadata(blob)
-    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, OSError):
-            raise
+        name, _, version = str(metadata.get("format", "")).partition("/")
+        number = int(version) if version.isdecimal() else 0
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{path} is not a sihash model file, or it was cut short or altered.") from None
-    name, _, version = str(metadata.get("format", "")).partition("/")
-    if name != FORMAT or not version.isdigit():
+    if name != FORMAT or not number:
         raise ModelFileError(f"{path} is a safetensors file, but not one that sihash wrote.")
-    if int(version) > VERSION:
+    if number > VERSION:
         raise ModelFileError(
-            f"{path} has format {version}, this sihash reads up to {VERSION}; install a newer sihash to open it."
+            f"{path} has format {number}, this sihash reads up to {VERSION}; "
+            "install a newer sihash to open it."
         )
     _check_digest(path, blob, metadata)
     return json.loads(metadata["header"]), dict(safetensors.numpy.load(bytes(blob)))
