@@ -16,14 +16,16 @@ def as_labels(y: Any, n: int) -> Array:
     A list that mixes types becomes an object array: numpy alone would turn ``[1, "1"]`` into one label.
     """
     if y is None:
-        raise ValueError("This hasher requires y to be passed, but the target y is None: give one label a row.")
+        raise ValueError(
+            "This hasher requires y to be passed, but the target y is None: give one label a row."
+        )
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
     elif hasattr(y, "__array__"):
         y = np.asarray(y)
     if not isinstance(y, np.ndarray):
         y = list(y)
-        y = np.asarray(y) if _one_type(y) else object_array(y)
+        y = _own_type(y) if _one_type(y) else object_array(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
@@ -38,6 +40,12 @@ def _one_type(values: Sequence[Any]) -> bool:
     return len({type(v) for v in values}) <= 1 and not isinstance(values[0] if values else 0, tuple)
 
 
+def _own_type(values: Sequence[Any]) -> Array:
+    """Values of one type as an array of it; integers past 64 bits as objects, for floats would merge them."""
+    array = np.asarray(values)
+    return object_array(values) if array.dtype.kind == "f" and isinstance(values[0], int) else array
+
+
 def object_array(values: Sequence[Any]) -> Array:
     out = np.empty(len(values), dtype=object)
     out[:] = values
@@ -47,8 +55,10 @@ def object_array(values: Sequence[Any]) -> Array:
 def _refuse_missing(y: Array) -> None:
     if y.dtype.kind == "f":
         missing = np.flatnonzero(~np.isfinite(y))
+    elif y.dtype.kind in "mM":
+        missing = np.flatnonzero(np.isnat(y))
     elif y.dtype == object:
-        missing = np.flatnonzero([v is None or v != v for v in y])
+        missing = np.flatnonzero([_is_missing(v) for v in y])
     else:
         return
     if len(missing):
@@ -56,6 +66,14 @@ def _refuse_missing(y: Array) -> None:
             f"Input y contains NaN, infinity or None: {len(missing)} rows have no label (the first is row "
             f"{missing[0]}); leave them out or label them."
         )
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, and the NA of pandas, which alone of all values does not say whether it equals itself."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
 
 
 def encode(y: Array) -> tuple[Array, Array]:
@@ -84,8 +102,12 @@ def numbers_of(labels: Iterable[Hashable], classes: Array) -> Array:
 def as_classes(values: list[Any], like: Array | None = None) -> Array:
     """Labels as an array: of a numpy type where all have one type, else of objects."""
     if values and _one_type(values) and isinstance(values[0], str | int | float | bool):
-        array = np.asarray(values)
-        return array.astype(like.dtype) if like is not None and like.dtype.kind == array.dtype.kind != "U" else array
+        array = _own_type(values)
+        return (
+            array.astype(like.dtype)
+            if like is not None and like.dtype.kind == array.dtype.kind != "U"
+            else array
+        )
     return object_array(values)
 
 
@@ -95,22 +117,21 @@ def _plain(label: Any) -> Any:
 
 def to_json(values: Array) -> dict[str, Any]:
     """Labels or ids as JSON; what JSON cannot hold exactly is refused with its type."""
-    items = values.tolist()
-    for item in items:
-        _check_storable(item)
+    items = [_storable(item) for item in values.tolist()]
     kind = "object" if values.dtype == object else values.dtype.str
     return {"dtype": kind, "values": items}
 
 
-def _check_storable(item: Any) -> None:
+def _storable(item: Any) -> Any:
+    item = _plain(item)
     if isinstance(item, tuple):
-        for part in item:
-            _check_storable(part)
-    elif not isinstance(item, str | int | float | bool | None):
+        return tuple(_storable(part) for part in item)
+    if not isinstance(item, str | int | float | bool | None):
         raise TypeError(
             f"Labels and ids of type {type(item).__name__} cannot be written to a file; "
             "use strings, numbers, or tuples of them."
         )
+    return item
 
 
 def from_json(stored: dict[str, Any]) -> Array:
