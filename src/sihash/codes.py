@@ -53,8 +53,14 @@ def hamming(P: Array, Q: Array) -> Array:
     array([[2, 1, 6]], dtype=uint16)
     """
     P, Q = np.atleast_2d(P), np.atleast_2d(Q)
+    if P.dtype != np.uint8 or Q.dtype != np.uint8:
+        raise ValueError(
+            f"Expected packed uint8 codes, got {P.dtype} and {Q.dtype}; pack ±1 codes with sihash.codes.pack."
+        )
     if P.shape[1] != Q.shape[1]:
-        raise ValueError(f"Codes of {P.shape[1]} and {Q.shape[1]} bytes cannot be compared; use one code length.")
+        raise ValueError(
+            f"Codes of {P.shape[1]} and {Q.shape[1]} bytes cannot be compared; use one code length."
+        )
     distances = np.zeros((len(P), len(Q)), dtype=np.uint16)
     for p, q in zip(as_words(P).T, as_words(Q).T, strict=True):
         distances += np.bitwise_count(p[:, None] ^ q[None, :])
