@@ -41,6 +41,8 @@ def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
 
 
 def _median_distance(P: Array, Q: Array) -> float:
+    if not len(P):
+        return 1.0
     squares = np.sum(P**2, axis=1)[:, None] - 2 * P @ Q.T + np.sum(Q**2, axis=1)
     distance = float(np.sqrt(np.median(np.maximum(squares, 0))))
     return distance if distance > 0 else 1.0
