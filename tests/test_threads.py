@@ -1,0 +1,99 @@
+"""Threads: order, errors, limits, and no trace left behind."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from sihash.threads import map_threads, n_threads, team, uninterrupted
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_results_come_in_the_order_of_the_items(limit):
+    with threadpool_limits(limit):
+        assert map_threads(lambda k: k * k, range(100)) == [k * k for k in range(100)]
+        assert map_threads(lambda k: k, iter("abc")) == ["a", "b", "c"]
+        assert map_threads(lambda k: k, []) == []
+
+
+def test_as_many_threads_as_the_blas_may_use():
+    for limit in (1, 2):
+        with threadpool_limits(limit):
+            assert n_threads() == limit
+            seen = map_threads(lambda _: threading.get_ident(), range(50))
+            assert len(set(seen)) <= limit
+
+
+def test_items_really_run_side_by_side():
+    """Two items that wait for each other come through only if both are under way at once."""
+    with threadpool_limits(2):
+        barrier = threading.Barrier(2, timeout=30)
+        assert sorted(map_threads(lambda _: barrier.wait(), range(2))) == [0, 1]
+
+
+def test_inside_the_blas_has_one_thread_and_afterwards_as_many_as_before():
+    with threadpool_limits(2):
+        before = blas_threads()
+        assert map_threads(lambda _: max(blas_threads()), range(4)) == [1] * 4
+        assert blas_threads() == before
+        with team():
+            assert max(blas_threads()) == 1
+        assert blas_threads() == before
+
+
+def test_nested_maps_neither_hang_nor_multiply():
+    with threadpool_limits(2), team():
+        table = map_threads(lambda i: map_threads(lambda j: i * j, range(5)), range(5))
+    assert table == [[i * j for j in range(5)] for i in range(5)]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_an_error_comes_through_and_leaves_no_trace(limit):
+    def fail(k):
+        if k == 3:
+            raise KeyError("three")
+        return k
+
+    with threadpool_limits(limit):
+        before = blas_threads()
+        with pytest.raises(KeyError, match="three"):
+            map_threads(fail, range(10))
+        assert blas_threads() == before
+        assert map_threads(lambda k: k, range(3)) == [0, 1, 2]
+
+
+def test_no_thread_outlives_a_map():
+    with threadpool_limits(2):
+        before = set(threading.enumerate())
+        map_threads(np.sqrt, [np.ones(3)] * 8)
+        assert set(threading.enumerate()) == before
+
+
+def test_teams_of_several_threads_leave_the_blas_as_it_was():
+    with threadpool_limits(2):
+        before = blas_threads()
+        n = 4
+        barrier = threading.Barrier(n)
+
+        def work():
+            for _ in range(100):
+                barrier.wait()
+                assert map_threads(lambda k: k, range(4)) == [0, 1, 2, 3]
+
+        threads = [threading.Thread(target=work) for _ in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert blas_threads() == before
+
+
+def test_uninterrupted_hands_back_results_and_errors():
+    assert uninterrupted(lambda: 5) == 5
+    with pytest.raises(ZeroDivisionError):
+        uninterrupted(lambda: 1 / 0)
