@@ -99,7 +99,8 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
             ConvergenceWarning,
             stacklevel=3,
         )
-    return Solution(M.W.copy(), upper, lower, n_steps, converged, log.history, M)
+    # At a closed gap rounding may lift the lower bound above the upper one.
+    return Solution(M.W.copy(), upper, np.minimum(lower, upper), n_steps, converged, log.history, M)
 
 
 def _search(M: OcasMachines, bits: Array, direction: Array) -> Array:
