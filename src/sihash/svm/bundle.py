@@ -68,10 +68,12 @@ class Bundle:
             K[j][own] = rows
             K[j][:, own] = rows.T
 
-    def bound(self, C: float, bits: Array) -> Array:
+    def bound(self, C: float, bits: Array, restart: bool) -> Array:
         """Lower bounds of ``min ½‖w‖² + C · risk`` for ``bits``: the minimum of the plane model.
 
-        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1.
+        Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1. With
+        ``restart`` it is solved from the newest planes alone as well as from the weights of before, and the better end counts:
+        planes that each replace an older one leave those weights stale.
         """
         m, n_groups, n_slots, d = self.g.shape
         if self._K is None:
@@ -82,11 +84,12 @@ class Bundle:
         moves = QP_MOVES_PER_PLANE * n_groups * n_slots
 
         def solve(j: int) -> float:
-            # From the weights of before, and from the newest planes alone: the better end counts.
             H, c = C * C * K[j], C * self.a[j].reshape(-1)
-            newest = np.zeros_like(self.b[j])
-            newest[:, self.newest[j]] = 1
-            starts = (self.b[j].reshape(-1), newest.reshape(-1))
+            starts = [self.b[j].reshape(-1)]
+            if restart:
+                newest = np.zeros((n_groups, n_slots))
+                newest[:, self.newest[j]] = 1
+                starts.append(newest.reshape(-1))
             values = [qp.maximise(H, c, group, b, moves) for b in starts]
             best = int(np.argmax(values))
             self.b[j] = starts[best].reshape(n_groups, n_slots)

@@ -53,6 +53,7 @@ class Machines:
     """The SVMs of m bits. ``rows`` holds ``Phi`` (float32) and ``Y`` (int8 ±1, rows × m) for every row."""
 
     share_dtype: type = np.float32
+    restart_qp = True
 
     def __init__(self, rows: RowBlocks, C: float, n_slots: int) -> None:
         self.rows, self.C = rows, C
@@ -60,6 +61,7 @@ class Machines:
         self.m = rows.blocks[0].arrays["Y"].shape[1]
         self.W = np.zeros((self.m, rows.n_features))
         self.risk = np.full(self.m, float(len(rows)))
+        self.known_lower = np.zeros(self.m)  # bounds known otherwise than by the planes; void when rows change
         self.bundle = Bundle(self.m, rows.n_groups, n_slots, rows.n_features)
         for block in rows:
             self.furnish(block)
@@ -70,6 +72,7 @@ class Machines:
         twin.__dict__.update(self.__dict__)
         twin.rows, twin.bundle = self.rows.copy(), self.bundle.copy()
         twin.W, twin.risk = self.W.copy(), self.risk.copy()
+        twin.known_lower = self.known_lower.copy()
         twin._shared = True
         return twin
 
@@ -94,11 +97,11 @@ class Machines:
     def state(self) -> dict[str, Array]:
         """All that cannot be had again from the rows, for a file."""
         shares = {name: self.rows.column(name) for name in share_names(self.rows)}
-        return {"W": self.W, "g": self.bundle.g, "a": self.bundle.a, "newest": self.bundle.newest, **shares}
+        return {"W": self.W, "known_lower": self.known_lower, "g": self.bundle.g, "a": self.bundle.a, "newest": self.bundle.newest, **shares}
 
     def set_state(self, state: dict[str, Array]) -> None:
         """Take over what `state` gave, for machines made over the same rows in the same blocks."""
-        self.W = state["W"].copy()
+        self.W, self.known_lower = state["W"].copy(), state["known_lower"].copy()
         m, n_groups, n_slots, d = state["g"].shape
         self.bundle = Bundle(m, n_groups, n_slots, d)
         self.bundle.g[:], self.bundle.a[:], self.bundle.newest[:] = state["g"], state["a"], state["newest"]
@@ -120,11 +123,13 @@ class Machines:
             block[f"pi{slot}"][rows] = shares
         self.bundle.grow(block.group + 1)
         self.bundle.add_rows(block, rows)
+        self.known_lower[:] = 0
 
     def leave(self, block: Block, rows: slice | Array) -> None:
         margins = self._margins(block, rows)
         self.risk = np.maximum(self.risk - np.maximum(1 - margins, 0).sum(axis=0, dtype=np.float64), 0)
         self.bundle.add_rows(block, rows, sign=-1)
+        self.known_lower[:] = 0
 
     def shares(self, margins: Array) -> Array:
         """Shares that make a plane touch the risk at these margins: 1 for every violated one."""
@@ -133,9 +138,9 @@ class Machines:
     def _margins(self, block: Block, rows: slice | Array) -> Array:
         return block["Y"][rows] * (block["Phi"][rows] @ self.W.T.astype(np.float32))
 
-    def start_from(self, other: Machines) -> None:
-        """Take over the weights of machines trained on other rows; planes are cut anew."""
-        self.W = other.W.copy()
+    def start_from(self, other: Machines, bits: Array | None = None) -> None:
+        """Take over the weights (of ``bits``) of other machines; planes are cut anew."""
+        self.W = other.W.copy() if bits is None else other.W[bits]
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
         zero = np.full(self.m, float(len(self.rows)))  # F(0) = C n may be the better start (paper, appendix)
         lost = self.upper() > self.C * zero
@@ -152,7 +157,8 @@ class Machines:
 
     def lower(self, bits: Array | None = None) -> Array:
         """Lower bounds by the kept planes, for ``bits`` (default: all)."""
-        return self.bundle.bound(self.C, np.arange(self.m) if bits is None else bits)
+        bits = np.arange(self.m) if bits is None else bits
+        return np.maximum(self.bundle.bound(self.C, bits, self.restart_qp), self.known_lower[bits])
 
     def closed(self, upper: Array, lower: Array, tol: float) -> Array:
         """Which gaps are small enough."""

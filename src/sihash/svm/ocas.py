@@ -29,6 +29,7 @@ class OcasMachines(Machines):
     """Kept between solves: the best weights, and the planes that carry dual weight."""
 
     share_dtype = np.uint8  # the shares of a plane are 0 or 1
+    restart_qp = False
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
         super().__init__(rows, C, FIRST_SLOTS)

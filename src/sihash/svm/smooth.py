@@ -10,7 +10,9 @@ the gradient, which the steps drive to zero, and the price of smoothing, which t
 products with Φ for all bits together: the direction's scores, and the gradient.
 
 L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width Σ φφᵀ`` over the
-band, and the band holds a share κ · width of the rows, near enough. The matrix is taken from a sample of rows.
+band, and the band holds a share κ · width of the rows, near enough. The matrix is taken from a sample of rows. Where
+that guess is poor (few rows near the margin, as in data that separate well) a bit gets its own Hessian after some
+steps (`sihash.svm.band`), and on few rows OCAS takes over what is left: an optimum next to zero is its home ground.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.svm import linesearch
+from sihash.svm import linesearch, ocas
+from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block, RowBlocks, sum_arrays
 from sihash.svm.machines import Log, Machines, Solution
+from sihash.threads import map_threads
 
 N_SLOTS = 3  # planes kept a group: the last three gradients
 MEMORY = 6  # curvature pairs kept a bit
@@ -33,6 +37,9 @@ KAPPA = 0.2  # share of rows in the band, per unit of width
 SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 WIDEST_BAND = 0.5
+OWN_HESSIAN_EVERY = 8  # steps after which a bit that is still open gets a Hessian of its own band
+MAX_STEPS = 300
+FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
 
 
 _KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # one entry a bit each
@@ -82,6 +89,10 @@ class SmoothMachines(Machines):
         block["S"][rows] = block["Phi"][rows] @ self.W.T.astype(np.float32)
         super().enter(block, rows)
 
+    def start_from(self, other: Machines, bits: Array | None = None) -> None:
+        super().start_from(other, bits)
+        self.rows.map(_rescore, np.arange(self.m), self.W.T.astype(np.float32))
+
     def _margins(self, block: Block, rows: slice | Array) -> Array:
         return block["Y"][rows] * block["S"][rows]
 
@@ -118,11 +129,15 @@ def _gram(block: Block, every: int) -> tuple[Array]:
     return (Phi.T @ Phi,)
 
 
-def solve(machines: SmoothMachines, tol: float, max_steps: int = 300) -> Solution:
+def solve(machines: SmoothMachines, tol: float, max_steps: int = MAX_STEPS) -> Solution:
     """Bring every bit to a certified relative gap of ``tol``, from wherever ``machines`` stands."""
     run = _Run(machines, tol)
-    while len(run.bits) and run.n_taken < max_steps:
+    few = len(machines.rows) <= FEW_ROWS
+    while len(run.bits) and run.n_taken < (min(max_steps, FEW_STEPS) if few else max_steps):
         run.step()
+    run.put_back()
+    if len(run.bits) and max_steps > FEW_STEPS and few:
+        run.hand_over()
     return run.finish()
 
 
@@ -133,6 +148,7 @@ class _Run:
         self.M, self.tol, self.rows = machines, tol, machines.rows
         self.log = Log()
         self.n_taken = 0
+        self.own: dict[int, BandHessian] = {}
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
         self.upper, self.lower = machines.upper(), machines.lower()
@@ -156,6 +172,8 @@ class _Run:
 
     def step(self) -> None:
         M, bits = self.M, self.bits
+        if (self.n_taken + 1) % OWN_HESSIAN_EVERY == 0:
+            self._take_own_hessians()
         gradient = M.W[bits] - M.C * self._plane_sum()
         direction = self._direction(gradient)
         self.rows.map(_rates, np.ascontiguousarray(direction.T, dtype=np.float32))
@@ -174,6 +192,28 @@ class _Run:
         self.n_taken += 1
         self.n_steps[bits] += 1
         self._close_bits()
+
+    def _take_own_hessians(self) -> None:
+        M, bits = self.M, self.bits
+
+        def take(k: int) -> BandHessian:
+            return BandHessian.at(self.rows, k, float(M.width[bits[k]]), M.C)
+
+        self.own.update(zip(bits.tolist(), map_threads(take, range(len(bits))), strict=True))
+        M.rho[bits], M.scale[bits] = 0, 1  # pairs measured against another matrix do not fit this one
+
+    def _solve_hessian(self, bits: Array, Q: Array) -> Array:
+        """Apply each bit's inverse Hessian, its own or the shared one, to its row of ``Q``."""
+        shared = np.array([j not in self.own for j in bits.tolist()], dtype=bool)
+        out = np.empty_like(Q)
+        if shared.any():
+            out[shared] = self.M.solve_hessian(Q[shared])
+
+        def own(k: int) -> None:
+            out[k] = self.own[int(bits[k])].solve(Q[k])
+
+        map_threads(own, np.flatnonzero(~shared).tolist())
+        return out
 
     def _plane_sum(self) -> Array:
         """``g = Σ p y φ`` at the present weights, from the planes of the latest slot."""
@@ -199,14 +239,16 @@ class _Run:
 
     def _close_bits(self) -> None:
         M, bits = self.M, self.bits
+        gain = self.upper[bits] - M.upper()[bits]
         self.upper[bits] = M.upper()[bits]
         self.lower[bits] = np.maximum(self.lower[bits], M.lower(bits))
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
-        # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap.
+        # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the steps
+        # gain less than that.
         allowed = SMOOTHING_SHARE * self.tol * self.upper[bits]
         shrink = np.clip(np.sqrt(allowed / np.maximum(self.smoothing, 1e-300)), 0.4, 1.0)
-        M.width[bits] *= np.where(self.converged[bits], 1.0, shrink)
+        M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
         still = ~self.converged[bits]
         if not still.all():
             self.rows.map(_put_back, bits)
@@ -222,14 +264,14 @@ class _Run:
         for k in reversed(range(MEMORY)):
             alpha[:, k] = rho[:, k] * np.einsum("jd,jd->j", s[:, k], q)
             q -= alpha[:, k, None] * y[:, k]
-        h = M.scale[bits, None] * M.solve_hessian(q)
+        h = M.scale[bits, None] * self._solve_hessian(bits, q)
         for k in range(MEMORY):
             beta = rho[:, k] * np.einsum("jd,jd->j", y[:, k], h)
             h += (alpha[:, k] - beta)[:, None] * s[:, k]
         uphill = np.einsum("jd,jd->j", h, gradient) <= 0
         if uphill.any():
             M.rho[bits[uphill]] = 0
-            h[uphill] = M.solve_hessian(gradient[uphill])
+            h[uphill] = self._solve_hessian(bits[uphill], gradient[uphill])
         return -h
 
     def _remember(self, s: Array, y: Array) -> None:
@@ -241,20 +283,43 @@ class _Run:
             kept[bits[good]] = np.concatenate([kept[bits[good], 1:], new[good, None]], axis=1)
         inverse = 1 / curvature[good]
         M.rho[bits[good]] = np.concatenate([M.rho[bits[good], 1:], inverse[:, None]], axis=1)
-        along = np.einsum("jd,jd->j", y[good], M.solve_hessian(y[good]))
+        along = np.einsum("jd,jd->j", y[good], self._solve_hessian(bits[good], y[good]))
         M.scale[bits[good]] = curvature[good] / np.maximum(along, 1e-300)
+
+    def put_back(self) -> None:
+        if len(self.bits):
+            self.rows.map(_put_back, self.bits)
+        self.rows.map(_clear)
+
+    def hand_over(self) -> None:
+        """Let OCAS finish the open bits from where they stand; its lower bound is kept beside the planes."""
+        M, bits = self.M, self.bits
+        rows = RowBlocks(
+            [Block(b.n, 0, Phi=b["Phi"], Y=np.ascontiguousarray(b["Y"][:, bits])) for b in self.rows]
+        )
+        finisher = ocas.OcasMachines(rows, M.C)
+        finisher.start_from(M, bits)
+        solution = ocas.solve(finisher, self.tol)
+        M.W[bits], M.risk[bits] = solution.W, finisher.risk
+        M.known_lower[bits] = solution.lower
+        M.fresh[bits] = False
+        self.rows.map(_rescore, bits, M.W[bits].T.astype(np.float32))
+        self.upper[bits] = solution.upper
+        self.lower[bits] = np.maximum(self.lower[bits], solution.lower)
+        self.n_steps[bits] += solution.n_steps
+        self.converged[bits] = solution.converged
+        self.log.step(self.upper, self.lower)
+        self.bits = bits[~solution.converged]
 
     def finish(self) -> Solution:
         M = self.M
         if len(self.bits):
-            self.rows.map(_put_back, self.bits)
             warnings.warn(
-                f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in {self.n_taken} steps; "
+                f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in {self.n_steps.max()} steps; "
                 "raise tol, or lower C.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self.rows.map(_clear)
         # Smoothing may leave a warm start a hair better than where the steps led: then it stays.
         worse = np.flatnonzero(self.upper > self.start_upper)
         if len(worse):
@@ -263,9 +328,9 @@ class _Run:
             (risk,) = self.rows.total(_rescore, worse, M.W[worse].T.astype(np.float32))
             M.risk[worse] = risk
             self.upper[worse] = M.upper()[worse]
-        return Solution(
-            M.W.copy(), self.upper, self.lower, self.n_steps, self.converged, self.log.history, M
-        )
+        # At a closed gap rounding may lift the lower bound above the upper one.
+        lower = np.minimum(self.lower, self.upper)
+        return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 
 
 # What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open bits.

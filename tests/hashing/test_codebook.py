@@ -1,0 +1,80 @@
+"""Words of the classes: far apart, balanced, and for new classes too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sihash.hashing.codebook import CODEBOOKS, make_codebook, new_words, random_words
+
+
+def distances(words):
+    words = words.astype(int)
+    return ((words.shape[1] - words @ words.T) // 2)[np.triu_indices(len(words), 1)]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.sampled_from(CODEBOOKS), st.integers(2, 20), st.integers(1, 40), st.booleans(), st.integers(0, 9))
+def test_any_codebook_has_the_right_form(kind, n_classes, n_bits, balanced, seed):
+    words = make_codebook(kind, n_bits, np.full(n_classes, 5), balanced, np.random.RandomState(seed))
+    assert words.dtype == np.int8
+    assert words.shape == (n_classes, n_bits)
+    assert set(np.unique(words)) <= {-1, 1}
+
+
+def test_separated_words_come_close_to_the_plotkin_bound():
+    words = make_codebook("separated", 32, np.full(10, 5000), True, np.random.RandomState(0))
+    assert distances(words).min() >= 16  # with balanced columns the mean is 160/9 = 17.8, so no code has 18 throughout
+    assert not words.sum(axis=0).any()
+
+
+def test_separated_beats_random():
+    rng = np.random.RandomState(0)
+    separated = make_codebook("separated", 24, np.full(30, 9), True, rng)
+    random = make_codebook("random", 24, np.full(30, 9), True, rng)
+    assert distances(separated).min() > distances(random).min()
+
+
+def test_balance_counts_rows_not_classes():
+    sizes = np.array([900, 100, 100, 100, 100, 100, 100, 100, 100, 100])
+    by_rows = make_codebook("separated", 32, sizes, True, np.random.RandomState(0))
+    by_classes = make_codebook("separated", 32, np.full(10, 180), True, np.random.RandomState(0))
+    assert np.abs(sizes @ by_rows).mean() < 0.6 * np.abs(sizes @ by_classes).mean()
+
+
+def test_random_words_are_balanced_only_with_a_penalty():
+    rng = np.random.RandomState(0)
+    sizes = np.full(10, 50)
+    balanced = np.mean([np.abs(random_words(64, sizes, True, rng).sum(axis=0)).mean() for _ in range(20)])
+    free = np.mean([np.abs(random_words(64, sizes, False, rng).sum(axis=0)).mean() for _ in range(20)])
+    assert balanced < 0.5 * free
+    assert free == pytest.approx(2.46, abs=0.2)  # mean |sum of ten fair signs|
+
+
+def test_hadamard_wastes_no_bit_on_a_constant_column():
+    words = make_codebook("hadamard", 32, np.full(10, 5), True, np.random.RandomState(0))
+    assert (np.abs(words.sum(axis=0)) < 10).all()
+
+
+def test_a_new_word_is_far_from_the_others_and_restores_balance():
+    rng = np.random.RandomState(0)
+    words = make_codebook("separated", 32, np.full(9, 100), True, rng)
+    before = np.abs(words.sum(axis=0)).mean()
+    word = new_words(words, np.full(9, 100), np.array([100]), True, rng)
+    together = np.concatenate([words, word])
+    assert distances(together).min() >= 14
+    assert np.abs(together.sum(axis=0)).mean() < before
+
+
+def test_words_can_be_given():
+    given_words = np.array([[1, -1, 1], [-1, -1, 1]])
+    words = make_codebook(given_words, 3, np.array([4, 4]), True, np.random.RandomState(0))
+    np.testing.assert_array_equal(words, given_words)
+
+
+@pytest.mark.parametrize("bad", [np.ones((2, 4)), np.zeros((2, 3)), "hamming"])
+def test_a_codebook_that_does_not_fit_is_refused(bad):
+    with pytest.raises(ValueError, match="codebook must"):
+        make_codebook(bad, 3, np.array([4, 4]), True, np.random.RandomState(0))

@@ -1,0 +1,263 @@
+"""SIH from labelled vectors to hash functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_data import blobs
+from threadpoolctl import threadpool_limits
+
+from sihash import SIH, codes
+from sihash.evaluation import leave_one_out
+from sihash.hashing.learner import Learner
+from sihash.modelfile import ModelFileError
+
+
+def small(**params):
+    return SIH(**{"n_bits": 12, "n_anchors": 40, "random_state": 0, **params})
+
+
+# Learning.
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+def test_codes_retrieve_their_class(solver):
+    X, y = blobs(600)
+    hasher = small(solver=solver).fit(X[:400], y[:400])
+    assert leave_one_out(hasher.transform(X[400:]), y[400:]).mAP > 0.8
+    assert (hasher.predict(X[400:]) == y[400:]).mean() > 0.8
+
+
+def test_every_bit_is_certified():
+    X, y = blobs(500)
+    hasher = small(tol=1e-3).fit(X, y)
+    assert hasher.report_.max_gap <= 1e-3
+    assert hasher.report_.rounds[0].bits_trained == 12
+
+
+def test_objective_is_eq_1_computed_the_slow_way():
+    X, y = blobs(300)
+    hasher = small(lam=50.0, gamma=3.0, C_b=0.05).fit(X, y)
+    B, W, V = hasher.codes_.astype(float), hasher._learner.machines.W, hasher.class_coef_
+    Phi = hasher.kernel_(X).astype(float)
+    binary = 0.5 * np.sum(W**2) + hasher.C_x * np.maximum(0, 1 - B * (Phi @ W.T)).sum()
+    T = B @ V[:, :-1].T + V[:, -1]
+    losses = T - T[np.arange(len(y)), y][:, None] + (np.arange(4) != y[:, None])
+    multiclass = 50.0 * (0.5 * np.sum(V**2) + 0.05 * losses.max(axis=1).sum())
+    balance = 3.0 * np.abs(B.sum(axis=0)).sum()
+    assert hasher.objective_.binary == pytest.approx(binary, rel=1e-4)
+    assert hasher.objective_.multiclass == pytest.approx(multiclass, rel=1e-9)
+    assert hasher.objective_.balance == pytest.approx(balance)
+    assert hasher.objective_.total == pytest.approx(binary + multiclass + balance, rel=1e-4)
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+@pytest.mark.parametrize("seed", range(3))
+def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
+    """Small λ and γ, so that codes move for several rounds; eq. 1 is taken before and after every phase."""
+    X, y = blobs(240, seed=seed, spread=1.6)
+    seen = []
+    import sihash.hashing.learner as module
+
+    def watched(name, function):
+        def call(*args, **kwargs):
+            if learner[0].class_svm is not None:
+                seen.append((f"before {name}", learner[0].objective().total))
+            result = function(*args, **kwargs)
+            if name != "solve_multiclass" and learner[0].class_svm is not None:
+                seen.append((f"after {name}", learner[0].objective().total))
+            return result
+
+        return call
+
+    learner: list[Learner] = []
+    run = Learner.run
+    monkeypatch.setattr(Learner, "run", lambda self, report: (learner.append(self), run(self, report))[1])
+    for name in ("solve_machines", "solve_multiclass", "descend"):
+        monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
+    hasher = small(solver=solver, lam=2e3, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
+    assert hasher.n_iter_ > 1
+    assert sum(int(r.n_flips.sum()) for r in hasher.report_.rounds) > 0
+    values = [value for _, value in seen]
+    assert len(values) > 6
+    assert all(late <= early * (1 + 1e-6) for early, late in zip(values, values[1:], strict=False)), seen
+
+
+def test_a_bit_whose_column_stayed_is_not_trained_again():
+    X, y = blobs(240, spread=1.6)
+    hasher = small(lam=2e3, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
+    for before, after in zip(hasher.report_.rounds, hasher.report_.rounds[1:], strict=False):
+        assert not after.n_steps[before.n_flips == 0].any()
+
+
+def test_with_the_papers_parameters_codes_stay_at_the_words():
+    X, y = blobs(300)
+    hasher = small(lam=None, gamma=1e5, C_x=16.0, C_b=1e-3).fit(X, y)
+    assert hasher.n_iter_ == 1
+    for k in range(4):
+        assert len(np.unique(hasher.codes_[y == k], axis=0)) == 1
+
+
+def test_codes_stand_in_the_order_of_the_rows():
+    X, y = blobs(200)
+    hasher = small().fit(X, y, ids=[f"image {i}" for i in range(200)])
+    words = {k: hasher.codes_[list(y).index(k)] for k in range(4)}
+    np.testing.assert_array_equal(hasher.codes_, [words[k] for k in y])
+    assert hasher.ids_[17] == "image 17"
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+def test_threads_change_nothing(solver):
+    X, y = blobs(5000)
+    results = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            results.append(small(kernel_width=0.7, solver=solver).fit(X, y).transform(X))
+    differing = np.unpackbits(results[0] ^ results[1]).sum() / (len(X) * 12)
+    assert differing < 0.001
+
+
+def test_solvers_agree():
+    X, y = blobs(800)
+    smooth, ocas = (small(solver=s, tol=1e-3).fit(X, y) for s in ("smooth", "ocas"))
+    assert smooth.objective_.binary == pytest.approx(ocas.objective_.binary, rel=2e-3)
+    assert np.unpackbits(smooth.transform(X) ^ ocas.transform(X)).mean() < 0.01
+
+
+def test_more_anchors_and_kmeans_do_not_hurt():
+    X, y = blobs(1500, n_classes=8, spread=1.4)
+    scores = [
+        leave_one_out(small(n_anchors=n).fit(X[:1000], y[:1000]).transform(X[1000:]), y[1000:]).mAP
+        for n in (5, 80)
+    ]
+    assert scores[1] > scores[0]
+
+
+# The second stage.
+
+
+def test_probabilities_are_calibrated():
+    X, y = blobs(4000, spread=2.0)
+    hasher = small(n_bits=16).fit(X[:3000], y[:3000])
+    P = hasher.predict_proba(X[3000:])
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    confidence, hit = P.max(axis=1), P.argmax(axis=1) == y[3000:]
+    assert abs(confidence.mean() - hit.mean()) < 0.06
+    low, high = confidence < np.median(confidence), confidence > np.quantile(confidence, 0.8)
+    assert hit[high].mean() >= hit[low].mean()
+
+
+def test_prediction_is_what_the_code_says():
+    X, y = blobs(300)
+    hasher = small().fit(X, y)
+    H = codes.unpack(hasher.transform(X), 12).astype(float)
+    scores = H @ hasher.class_coef_[:, :-1].T + hasher.class_coef_[:, -1]
+    np.testing.assert_array_equal(hasher.predict(X), hasher.classes_[scores.argmax(axis=1)])
+
+
+# Input of every kind.
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match=r"at least two classes, got 1 class"):
+        small().fit(np.eye(4), [1, 1, 1, 1])
+
+
+def test_a_class_of_one_row_is_learned():
+    X, y = blobs(100)
+    y = y.copy()
+    y[0] = 7
+    assert 7 in small().fit(X, y).classes_
+
+
+def test_fewer_rows_than_anchors_warns_and_works():
+    X, y = blobs(30)
+    with pytest.warns(UserWarning, match="40 anchors were asked for, but there are 30 rows"):
+        hasher = small().fit(X, y)
+    assert len(hasher.kernel_.anchors) == 30
+
+
+def test_mixed_labels_stay_apart():
+    X, _ = blobs(60)
+    y = [1, "1", (2, "b")] * 20
+    hasher = small().fit(X, y)
+    assert set(hasher.classes_.tolist()) == {1, "1", (2, "b")}
+
+
+def test_dataframes_and_whole_numbers():
+    X, y = blobs(100)
+    whole = np.round(10 * X).astype(int)
+    frame = pd.DataFrame(whole, columns=list("abcdef"))
+    hasher = small().fit(frame, pd.Series(y))
+    np.testing.assert_array_equal(hasher.transform(frame), small().fit(whole, y).transform(whole))
+
+
+def test_given_anchors_and_words():
+    X, y = blobs(100)
+    words = np.array([[1, 1, 1, 1], [1, -1, 1, -1], [-1, 1, -1, 1], [-1, -1, -1, -1]])
+    hasher = SIH(n_bits=4, anchors=X[:7], codebook=words, random_state=0).fit(X, y)
+    assert hasher.bit_coef_.shape == (4, 8)
+    np.testing.assert_array_equal(hasher.codes_, words[y])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"n_bits": 0}, "n_bits must be a whole number"),
+        ({"C_x": -1.0}, "C_x must be positive"),
+        ({"tol": 0}, "tol must be positive"),
+        ({"gamma": -1}, "must not be negative"),
+        ({"solver": "liblinear"}, "solver must be"),
+        ({"anchors": "first"}, "anchors must be"),
+        ({"anchors": np.ones((3, 2))}, "6 columns like X"),
+        ({"kernel_width": 0.0}, "kernel_width must be"),
+        ({"kernel_width": "wide"}, "kernel_width must be"),
+        ({"codebook": "best"}, "codebook must be one of"),
+    ],
+)
+def test_senseless_parameters_are_refused(params, message):
+    X, y = blobs(60)
+    with pytest.raises(ValueError, match=message):
+        small(**params).fit(X, y)
+
+
+# Files.
+
+
+def test_saved_hash_functions_alone(tmp_path):
+    X, y = blobs(300)
+    hasher = small().fit(X, y)
+    hasher.save(tmp_path / "all.sih")
+    hasher.save(tmp_path / "hash.sih", updatable=False)
+    assert (tmp_path / "hash.sih").stat().st_size < 0.5 * (tmp_path / "all.sih").stat().st_size
+    loaded = SIH.load(tmp_path / "hash.sih")
+    np.testing.assert_array_equal(loaded.transform(X), hasher.transform(X))
+    np.testing.assert_allclose(loaded.predict_proba(X), hasher.predict_proba(X))
+    assert loaded.objective_ == hasher.objective_
+    with pytest.raises(ValueError, match="updatable=False"):
+        loaded.add(X[:3], y[:3])
+
+
+def test_labels_of_any_storable_kind_survive_a_file(tmp_path):
+    X, _ = blobs(60)
+    y = [("a", 1), "b", 3] * 20
+    small().fit(X, y).save(tmp_path / "m")
+    assert SIH.load(tmp_path / "m").classes_.tolist() == small().fit(X, y).classes_.tolist()
+
+
+def test_labels_that_no_file_can_hold_are_named(tmp_path):
+    X, _ = blobs(60)
+    y = [frozenset([1]), frozenset([2])] * 30
+    hasher = small().fit(X, y)
+    with pytest.raises(TypeError, match="frozenset"):
+        hasher.save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    X, y = blobs(60)
+    small().fit(X, y).save(tmp_path / "m")
+    (tmp_path / "m").write_bytes((tmp_path / "m").read_bytes()[:-1])
+    with pytest.raises(ModelFileError, match="cut short or altered"):
+        SIH.load(tmp_path / "m")
