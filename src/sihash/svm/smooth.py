@@ -270,8 +270,11 @@ class _Run:
             h += (alpha[:, k] - beta)[:, None] * s[:, k]
         uphill = np.einsum("jd,jd->j", h, gradient) <= 0
         if uphill.any():
-            M.rho[bits[uphill]] = 0
-            h[uphill] = self._solve_hessian(bits[uphill], gradient[uphill])
+            # Pairs or a band's Hessian spoilt by rounding: the shared Hessian always leads downhill.
+            for j in bits[uphill].tolist():
+                self.own.pop(j, None)
+            M.rho[bits[uphill]], M.scale[bits[uphill]] = 0, 1
+            h[uphill] = M.solve_hessian(gradient[uphill])
         return -h
 
     def _remember(self, s: Array, y: Array) -> None:
@@ -284,7 +287,7 @@ class _Run:
         inverse = 1 / curvature[good]
         M.rho[bits[good]] = np.concatenate([M.rho[bits[good], 1:], inverse[:, None]], axis=1)
         along = np.einsum("jd,jd->j", y[good], self._solve_hessian(bits[good], y[good]))
-        M.scale[bits[good]] = curvature[good] / np.maximum(along, 1e-300)
+        M.scale[bits[good]] = np.where(along > 0, curvature[good] / np.maximum(along, 1e-300), 1.0)
 
     def put_back(self) -> None:
         if len(self.bits):
