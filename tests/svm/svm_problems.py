@@ -73,7 +73,7 @@ def assert_planes_below_risk(machines, W):
 
 
 def assert_certificate(solution, Phi, Y, C, tol):
-    """The bounds are in order, ``upper`` is the objective at ``W``, and the gap is as small as was asked for."""
+    """Bounds in order, ``upper`` the objective at ``W``, the gap as small as was asked for."""
     assert np.all(solution.lower <= solution.upper)
     truth = objective(solution.W, Phi, Y, C)
     np.testing.assert_allclose(solution.upper, truth, rtol=ROUNDING, atol=1e-6 * C * len(Phi))

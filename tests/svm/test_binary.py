@@ -1,0 +1,303 @@
+"""`solve_binary` by both methods: the optimum, the certificate, warm starts, odd shapes, errors."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
+from svm_problems import (
+    MACHINES,
+    METHODS,
+    ROUNDING,
+    assert_certificate,
+    assert_planes_below_risk,
+    objective,
+    problem,
+)
+from threadpoolctl import threadpool_limits
+
+from sihash.svm import ocas, smooth, solve_binary
+from sihash.svm.blocks import RowBlocks
+
+SOLVERS = {"smooth": smooth.solve, "ocas": ocas.solve}
+
+
+def linear_svc(Phi, Y, C):
+    """The objective that scikit-learn ends at, one a bit: no less than the minimum, and near it."""
+    W = []
+    for y in Y.T:
+        svc = LinearSVC(loss="hinge", dual=True, C=C, fit_intercept=False, tol=1e-7, max_iter=200_000)
+        W.append(svc.fit(Phi, y).coef_[0] * svc.classes_[1])
+    return objective(np.array(W), Phi, Y, C)
+
+
+# Oracles.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("C", [0.01, 1.0])
+@pytest.mark.parametrize(("n", "d"), [(200, 5), (30, 40)])
+@pytest.mark.parametrize("tol", [0.01, 1e-3])
+def test_same_optimum_as_scikit_learn(method, C, n, d, tol):
+    Phi, Y = problem(n, d, 3, noise=2.0)
+    solution = solve_binary(Phi, Y, C, tol=tol, method=method)
+    assert_certificate(solution, Phi, Y, C, tol)
+    reached = linear_svc(Phi, Y, C)
+    slack = ROUNDING * reached
+    assert np.all(solution.lower <= reached + slack)
+    assert np.all(solution.upper <= reached / (1 - tol) + slack)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_by_hand(method):
+    # x = ±1, ±2 without bias: w = 1 parts them with margin 1, and ½ w² is all that is left.
+    Phi = np.array([[1.0], [2.0], [-1.0], [-2.0]])
+    solution = solve_binary(Phi, np.sign(Phi), 10.0, tol=1e-4, method=method)
+    assert solution.upper[0] == pytest.approx(0.5, rel=2e-4)
+    assert solution.W[0, 0] == pytest.approx(1, abs=0.02)
+    # C = 0.1: up to w = ½ the hinges pull with 0.1 · 6 > w; behind it, the rows ±2 past their margins, with 0.2 < w.
+    solution = solve_binary(Phi, np.sign(Phi), 0.1, tol=1e-4, method=method)
+    assert solution.upper[0] == pytest.approx(0.5 * 0.25 + 0.1 * 2 * 0.5, rel=2e-4)
+
+
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(1, 60), d=st.integers(1, 8), C=st.sampled_from([0.01, 1.0, 5.0])
+)
+@settings(max_examples=40, deadline=None)
+def test_both_methods_agree_within_their_certificates(seed, n, d, C):
+    Phi, Y = problem(n, d, 3, seed=seed)
+    one, other = (solve_binary(Phi, Y, C, method=method) for method in METHODS)
+    assert_certificate(one, Phi, Y, C, 0.01)
+    assert_certificate(other, Phi, Y, C, 0.01)
+    slack = ROUNDING * C * n
+    assert np.all(one.lower <= other.upper + slack)
+    assert np.all(other.lower <= one.upper + slack)
+
+
+# Laws of the certificate.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.0, 0.1, 1.0, 100.0]))
+@settings(max_examples=30, deadline=None)
+def test_every_plane_lies_below_the_risk_everywhere(method, seed, scale):
+    rng = np.random.RandomState(seed)
+    Phi, Y = problem(rng.randint(1, 80), rng.randint(1, 6), 2, seed=seed)
+    solution = solve_binary(Phi, Y, 1.0, method=method)
+    W = solution.W + scale * rng.standard_normal(solution.W.shape)
+    assert_planes_below_risk(solution.warm, W)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bounds_on_the_way(method):
+    Phi, Y = problem(1000, 10, 4, noise=3.0)
+    solution = solve_binary(Phi, Y, 10.0, tol=1e-3, method=method)
+    upper, lower = np.array(solution.history.upper), np.array(solution.history.lower)
+    assert len(upper) == len(lower) == len(solution.history.seconds) == solution.n_steps.max() + 1
+    assert np.all(np.diff(lower, axis=0) >= 0), "the lower bound never falls"
+    if method == "ocas":
+        assert np.all(np.diff(upper, axis=0) <= 0), "the best value never rises"
+    assert np.all(lower.max(axis=0) <= upper.min(axis=0) * (1 + ROUNDING))
+    assert np.all(np.diff(solution.history.seconds) >= 0)
+    np.testing.assert_allclose(solution.gap, (solution.upper - solution.lower) / solution.upper)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_repeated_rows_count_as_often_as_they_come(method):
+    """F with every row twice and half the C is F."""
+    Phi, Y = problem(100, 5, 3)
+    once = solve_binary(Phi, Y, 2.0, tol=1e-3, method=method)
+    twice = solve_binary(np.repeat(Phi, 2, axis=0), np.repeat(Y, 2, axis=0), 1.0, tol=1e-3, method=method)
+    assert np.all(once.lower <= twice.upper * (1 + ROUNDING))
+    assert np.all(twice.lower <= once.upper * (1 + ROUNDING))
+
+
+# Shapes and kinds of problems.
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("n", "d", "m"), [(1, 1, 1), (1, 5, 2), (7, 30, 3), (300, 3, 1), (5000, 6, 4), (4097, 4, 9)]
+)
+def test_any_shape(method, n, d, m):
+    Phi, Y = problem(n, d, m)
+    solution = solve_binary(Phi, Y, 1.0, method=method)
+    assert solution.W.shape == (m, d)
+    assert_certificate(solution, Phi, Y, 1.0, 0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_a_constant_column_converges(method, C):
+    Phi, Y = problem(2500, 5, 3)
+    Y[:, 1] = -1
+    solution = solve_binary(Phi, Y, C, method=method)
+    assert_certificate(solution, Phi, Y, C, 0.01)
+    assert solution.upper[1] <= 0.51 + 1e-6 * C * 2500, "w = minus the bias alone costs ½"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_bits_of_different_difficulty(method):
+    """One bit easy, one noisy, one pure chance: each ends with a certificate of its own."""
+    rng = np.random.RandomState(0)
+    Phi, Y = problem(600, 8, 3, noise=0.0)
+    Y[:, 1] *= np.where(rng.uniform(size=600) < 0.2, -1, 1).astype(np.int8)
+    Y[:, 2] = rng.choice([-1, 1], 600)
+    together = solve_binary(Phi, Y, 1.0, method=method)
+    assert_certificate(together, Phi, Y, 1.0, 0.01)
+    for j in range(3):
+        alone = solve_binary(Phi, Y[:, [j]], 1.0, method=method)
+        assert alone.lower[0] <= together.upper[j] * (1 + ROUNDING)
+        assert together.lower[j] <= alone.upper[0] * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_without_information(method):
+    """Rows of zeros, and rows that contradict each other: nothing is better than w = 0, at C n."""
+    for Phi in (np.zeros((10, 3)), np.repeat(problem(5, 3, 1)[0], 2, axis=0)):
+        Y = np.where(np.arange(10) % 2, 1, -1)[:, None]
+        solution = solve_binary(Phi, Y, 2.0, method=method)
+        assert solution.upper[0] == pytest.approx(20, rel=0.01)
+        assert_certificate(solution, Phi, Y, 2.0, 0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_linearly_dependent_columns_and_a_large_C(method):
+    Phi, Y = problem(3000, 4, 2, noise=3.0)
+    Phi = np.column_stack([Phi, Phi])
+    solution = solve_binary(Phi, Y, 1e6, method=method)
+    assert_certificate(solution, Phi, Y, 1e6, 0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_types_and_layouts_of_the_input_do_not_matter(method):
+    Phi, Y = problem(50, 4, 2)
+    expected = solve_binary(Phi, Y, 1.0, method=method).W
+    for P, L in ((Phi.astype(np.float64), Y.astype(float)), (np.asfortranarray(Phi), np.asfortranarray(Y))):
+        np.testing.assert_array_equal(solve_binary(P, L, 1.0, method=method).W, expected)
+    np.testing.assert_array_equal(solve_binary(Phi.tolist(), Y.tolist(), 1.0, method=method).W, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_input_is_read_only(method):
+    Phi, Y = problem(50, 4, 2)
+    Phi.flags.writeable = Y.flags.writeable = False
+    first = solve_binary(Phi, Y, 1.0, method=method)
+    solve_binary(Phi, -Y, 1.0, method=method, warm=first.warm)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_number_of_threads_changes_nothing(method):
+    Phi, Y = problem(5000, 6, 3)
+    with threadpool_limits(1):
+        one = solve_binary(Phi, Y, 1.0, method=method)
+    with threadpool_limits(2):
+        two = solve_binary(Phi, Y, 1.0, method=method)
+    np.testing.assert_array_equal(one.W, two.W)
+    np.testing.assert_array_equal(one.lower, two.lower)
+
+
+# Warm starts.
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_changed_nothing_to_do(method):
+    Phi, Y = problem(500, 6, 4)
+    cold = solve_binary(Phi, Y, 1.0, method=method)
+    warm = solve_binary(Phi, Y, 1.0, method=method, warm=cold.warm)
+    assert not warm.n_steps.any()
+    np.testing.assert_array_equal(warm.W, cold.W)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_after_sign_flips(method):
+    """Fewer steps than a cold solve, the same optimum, and the machines started from are as they were."""
+    Phi, Y = problem(3000, 8, 4, noise=2.0)
+    first = solve_binary(Phi, Y, 1.0, method=method)
+    flipped = Y.copy()
+    flipped[np.random.RandomState(0).choice(3000, 20, replace=False), :2] *= -1
+    warm = solve_binary(Phi, flipped, 1.0, method=method, warm=first.warm)
+    cold = solve_binary(Phi, flipped, 1.0, method=method)
+    assert_certificate(warm, Phi, flipped, 1.0, 0.01)
+    assert warm.n_steps.sum() < cold.n_steps.sum()
+    assert not warm.n_steps[2:].any(), "bits without a flip have nothing to do"
+    assert np.all(warm.lower <= cold.upper * (1 + ROUNDING))
+    assert np.all(cold.lower <= warm.upper * (1 + ROUNDING))
+    assert not solve_binary(Phi, Y, 1.0, method=method, warm=first.warm).n_steps.any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("other", METHODS)
+def test_from_other_rows_another_C_or_the_other_method(method, other):
+    Phi, Y = problem(2500, 6, 3)
+    first = solve_binary(Phi, Y, 1.0, method=other)
+    more_Phi, more_Y = problem(2600, 6, 3, seed=1)
+    for P, L, C in ((more_Phi, more_Y, 1.0), (Phi, Y, 5.0), (Phi.copy(), Y, 1.0), (Phi[:300], Y[:300], 1.0)):
+        assert_certificate(solve_binary(P, L, C, method=method, warm=first.warm), P, L, C, 0.01)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bad_warm_start_is_no_worse_than_none(method):
+    """Weights for the opposite labels lose more than w = 0, so that is where the solve starts."""
+    Phi, Y = problem(400, 5, 2, noise=0.1)
+    opposite = solve_binary(Phi.copy(), -Y, 100.0, method=method)
+    solution = solve_binary(Phi, Y, 1.0, method=method, warm=opposite.warm)
+    assert np.all(solution.history.upper[0] <= 400.0)
+    assert_certificate(solution, Phi, Y, 1.0, 0.01)
+
+
+# Errors and warnings.
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"Phi": np.ones(4)}, "shapes"),
+        ({"Y": np.ones(4)}, "shapes"),
+        ({"Y": np.ones((3, 1))}, "shapes"),
+        ({"Phi": np.ones((0, 2)), "Y": np.ones((0, 1))}, "n ≥ 1"),
+        ({"Y": np.array([[1], [0], [1], [-1]])}, "−1 and \\+1"),
+        ({"Y": np.array([[1], [np.nan], [1], [-1]])}, "−1 and \\+1"),
+        ({"Phi": np.array([[1, np.nan]] * 4)}, "NaN or infinity"),
+        ({"Phi": np.array([[1, np.inf]] * 4)}, "NaN or infinity"),
+        ({"Phi": np.array([[1, 1e300]] * 4)}, "NaN or infinity"),
+        ({"C": 0.0}, "C must be positive"),
+        ({"C": -1.0}, "C must be positive"),
+        ({"C": np.nan}, "C must be positive"),
+        ({"C": np.inf}, "C must be positive and finite"),
+        ({"method": "sgd"}, "'ocas' or 'smooth'"),
+    ],
+)
+def test_what_cannot_be_solved_is_refused_in_a_sentence(change, message):
+    arguments = {"Phi": np.ones((4, 2)), "Y": np.array([[1], [1], [1], [-1]]), "C": 1.0} | change
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # 1e300 does not fit into float32
+        with pytest.raises(ValueError, match=message):
+            solve_binary(**arguments)
+
+
+def test_a_warm_start_of_another_size_is_refused():
+    Phi, Y = problem(20, 4, 2)
+    warm = solve_binary(Phi, Y, 1.0).warm
+    with pytest.raises(ValueError, match="2 bits and 4 features, the problem has 1 and 4"):
+        solve_binary(Phi, Y[:, :1], 1.0, warm=warm)
+    with pytest.raises(ValueError, match="start cold"):
+        solve_binary(Phi[:, :3], Y, 1.0, warm=warm)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_too_few_steps_are_said_and_the_bounds_hold_all_the_same(method):
+    Phi, Y = problem(500, 6, 3, noise=3.0)
+    machines = MACHINES[method](RowBlocks.of(Phi, Y=Y), 10.0)
+    with pytest.warns(ConvergenceWarning, match="3 of 3 SVMs did not reach a gap of 0.0001 in 2 steps"):
+        early = SOLVERS[method](machines, 1e-4, max_steps=2)
+    assert not early.converged.any()
+    tight = solve_binary(Phi, Y, 10.0, tol=1e-3, method="ocas")
+    assert np.all(early.lower <= tight.upper)
+    assert np.all(early.upper >= tight.lower)
+    np.testing.assert_allclose(early.upper, objective(early.W, Phi, Y, 10.0), rtol=ROUNDING)
+    # What was reached is kept: the next solve goes on from there.
+    assert_certificate(SOLVERS[method](machines, 0.01), Phi, Y, 10.0, 0.01)
