@@ -78,12 +78,14 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
         # 2. The best point moves; it never gets worse.
         risk = rows.total(_risks, t.astype(np.float32))[0]
         better = 0.5 * np.sum((M.W[bits] + t[:, None] * direction) ** 2, axis=1) + M.C * risk < upper[bits]
-        t = np.where(better, t, 0.0)
+        # Where the search found nothing better, the plane is cut at the point it tried: there the model lies below
+        # the best value and the risk does not, so the plane is new, and no bit cuts the same one for ever.
+        t, tried = np.where(better, t, 0.0), np.clip(t, CUT_SHARE, 1)
         M.W[bits] += t[:, None] * direction
         M.risk[bits] = np.where(better, risk, M.risk[bits])
         rows.map(_advance, t.astype(np.float32))
         # 3. A new plane a little further on, where the model is too low.
-        _cut(M, bits, CUT_SHARE * np.maximum(1 - t, 0))
+        _cut(M, bits, np.where(better, CUT_SHARE * np.maximum(1 - t, 0), tried))
         upper[bits] = M.upper()[bits]
         lower[bits] = np.maximum(lower[bits], M.lower(bits))
         converged = M.closed(upper, lower, tol)
