@@ -18,7 +18,7 @@ class BandHessian:
         self.A = A
         if len(A):
             inner = (A @ A.T).astype(np.float64)
-            # The product is exact to float32: dependent rows need a ridge of that size to stay positive definite.
+            # The product is exact to float32: dependent rows need a ridge of that size to stay definite.
             inner[np.diag_indices(len(A))] += 1 / curvature + 1e-6 * np.trace(inner)
             self.factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
 
