@@ -58,7 +58,7 @@ def test_by_hand(method):
     solution = solve_binary(Phi, np.sign(Phi), 10.0, tol=1e-4, method=method)
     assert solution.upper[0] == pytest.approx(0.5, rel=2e-4)
     assert solution.W[0, 0] == pytest.approx(1, abs=0.02)
-    # C = 0.1: up to w = ½ the hinges pull with 0.1 · 6 > w; behind it, the rows ±2 past their margins, with 0.2 < w.
+    # C = 0.1: up to w = ½ the hinges pull with 0.1 · 6 > w; behind it rows ±2 are done, and 0.1 · 2 < w.
     solution = solve_binary(Phi, np.sign(Phi), 0.1, tol=1e-4, method=method)
     assert solution.upper[0] == pytest.approx(0.5 * 0.25 + 0.1 * 2 * 0.5, rel=2e-4)
 
@@ -301,3 +301,15 @@ def test_too_few_steps_are_said_and_the_bounds_hold_all_the_same(method):
     np.testing.assert_allclose(early.upper, objective(early.W, Phi, Y, 10.0), rtol=ROUNDING)
     # What was reached is kept: the next solve goes on from there.
     assert_certificate(SOLVERS[method](machines, 0.01), Phi, Y, 10.0, 0.01)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ocas_never_cuts_the_same_plane_for_ever(seed):
+    """Few rows make sharp kinks, where the line search may end above its start: that must not stall."""
+    rng = np.random.RandomState(seed)
+    Phi, Y = problem(7, 30, 3, seed=seed)
+    machines = MACHINES["ocas"](RowBlocks.of(Phi, Y=Y), 1.0)
+    start = MACHINES["ocas"](RowBlocks.of(Phi, Y=Y), 1.0)
+    start.W = solve_binary(Phi, Y, 1.0, tol=0.05).W + 0.01 * rng.standard_normal((3, 30))
+    machines.start_from(start)
+    assert_certificate(ocas.solve(machines, 1e-3, max_steps=200), Phi, Y, 1.0, 1e-3)
