@@ -40,15 +40,8 @@ def lines(seed, n, m):
     return Z.astype(float), V.astype(float), rows, w_dot_d, d_dot_d
 
 
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.sampled_from([40, 3000]),
-    C=st.sampled_from([0.01, 1.0, 50.0]),
-    width=st.sampled_from([0.0, 0.05, 0.5]),
-)
-@settings(max_examples=80, deadline=None)
-def test_the_slope_changes_sign_near_the_step(seed, n, C, width):
-    """Nearly the minimum: just before it the line does not rise steeply, just behind it does not fall so."""
+def assert_nearly_least(seed, n, C, width):
+    """Just before the step the line does not rise steeply, just behind it does not fall so."""
     m = 3
     Z, V, rows, w_dot_d, d_dot_d = lines(seed, n, m)
 
@@ -68,6 +61,25 @@ def test_the_slope_changes_sign_near_the_step(seed, n, C, width):
         allowed = (2 if width == 0 else 1.01) * linesearch.SLOPE_SHARE * abs(start[j])  # the hinge has kinks
         assert slope(j, 0.95 * t[j]) <= allowed
         assert slope(j, 1.05 * t[j]) >= -allowed
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.sampled_from([40, 3000]),
+    C=st.sampled_from([0.01, 1.0, 50.0]),
+    width=st.sampled_from([0.0, 0.05, 0.5]),
+)
+@settings(max_examples=80, deadline=None)
+def test_the_slope_changes_sign_near_the_step(seed, n, C, width):
+    assert_nearly_least(seed, n, C, width)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.05])
+@pytest.mark.parametrize("C", [1.0, 50.0])
+def test_three_rows_make_sharp_kinks(C, width):
+    """Fixed seeds: twelve passes do not suffice for every line, but plain secants crept on many of these."""
+    for seed in range(60):
+        assert_nearly_least(seed, 3, C, width)
 
 
 @pytest.mark.parametrize("seed", range(10))
