@@ -3,10 +3,12 @@
 import typer
 
 from sihash.cli import data
+from sihash.cli.demo import demo
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+app.command()(demo)
 app.add_typer(data.app, name="data")
 app.command()(extract)
 app.command()(evaluate)
