@@ -72,7 +72,12 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _write(self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
         params, arrays = _split_params(self.get_params(deep=False))
-        header = {"class": type(self).__name__, "params": params, "n_features_in": self.n_features_in_, **header}
+        header = {
+            "class": type(self).__name__,
+            "params": params,
+            "n_features_in": self.n_features_in_,
+            **header,
+        }
         if hasattr(self, "feature_names_in_"):
             header["feature_names_in"] = self.feature_names_in_.tolist()
         modelfile.write(path, header, {**arrays, **tensors})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -91,9 +90,7 @@ def rbf(Z: Array, extended: Array) -> Array:
     return np.exp(exponent, out=exponent)
 
 
-def choose_anchors(
-    Z: Array, n_anchors: int, how: Literal["random", "kmeans"], rng: np.random.RandomState
-) -> Array:
+def choose_anchors(Z: Array, n_anchors: int, how: str, rng: np.random.RandomState) -> Array:
     """Pick ``n_anchors`` anchors for normalised rows ``Z``: rows drawn at random, or k-means centres."""
     if n_anchors >= len(Z):
         return Z.copy()
@@ -116,9 +113,7 @@ def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
     sample = Z[rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)]
     centres = sample[rng.choice(len(sample), k, replace=False)].copy()
     for _ in range(KMEANS_ROUNDS):
-        nearest = np.concatenate(
-            map_threads(lambda rows, A=centres: np.argmax(sample[rows] @ A.T, axis=1), row_blocks(len(sample), 1024))
-        )
+        nearest = _nearest(sample, centres)
         counts = np.bincount(nearest, minlength=k)
         order = np.argsort(nearest, kind="stable")
         filled = np.flatnonzero(counts)
@@ -129,3 +124,9 @@ def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
         lengths = np.sqrt(np.einsum("ij,ij->i", centres, centres))
         centres /= np.where(lengths > 0, lengths, 1)[:, None]
     return centres
+
+
+def _nearest(Z: Array, centres: Array) -> Array:
+    """The centre of largest product for every row: the nearest one, as centres have unit length."""
+    parts = map_threads(lambda rows: np.argmax(Z[rows] @ centres.T, axis=1), row_blocks(len(Z), 1024))
+    return np.concatenate(parts)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
+from sihash.checks import check_count
 from sihash.kernel import KMEANS_ROWS, KernelMap, choose_anchors, normalise
 from sihash.kernel_width import N_ROWS, choose_width
 
@@ -25,7 +26,7 @@ def fit_kernel_map(
             raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")
         rows = rng.permutation(len(X))[:N_ROWS]
         kernel_width = choose_width(_normalised(X, rows, mean), numbers[rows], rng)
-    elif not kernel_width > 0:
+    elif isinstance(kernel_width, bool) or not np.isfinite(kernel_width) or kernel_width <= 0:
         raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")
     return KernelMap(mean, _pick_anchors(X, mean, n_anchors, anchors, rng), float(kernel_width))
 
@@ -35,10 +36,13 @@ def _pick_anchors(X: Array, mean: Array, n_anchors: int, anchors: Any, rng: np.r
     if not isinstance(anchors, str):
         given = np.asarray(anchors, dtype=np.float64)
         if given.ndim != 2 or given.shape[1] != X.shape[1] or not np.isfinite(given).all():
-            raise ValueError(f"anchors must be finite, with {X.shape[1]} columns like X, got shape {given.shape}.")
+            raise ValueError(
+                f"anchors must be finite, with {X.shape[1]} columns like X, got shape {given.shape}."
+            )
         return normalise(given, mean).astype(np.float32)
     if anchors not in ("kmeans", "random"):
         raise ValueError(f"anchors must be 'kmeans', 'random' or an array, got {anchors!r}.")
+    check_count("n_anchors", n_anchors)
     n = min(int(n_anchors), len(X))
     if n < n_anchors:
         warnings.warn(

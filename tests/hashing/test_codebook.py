@@ -26,7 +26,9 @@ def test_any_codebook_has_the_right_form(kind, n_classes, n_bits, balanced, seed
 
 def test_separated_words_come_close_to_the_plotkin_bound():
     words = make_codebook("separated", 32, np.full(10, 5000), True, np.random.RandomState(0))
-    assert distances(words).min() >= 16  # with balanced columns the mean is 160/9 = 17.8, so no code has 18 throughout
+    assert (
+        distances(words).min() >= 16
+    )  # with balanced columns the mean is 160/9 = 17.8, so no code has 18 throughout
     assert not words.sum(axis=0).any()
 
 

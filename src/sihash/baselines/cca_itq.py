@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from sihash import labels
 from sihash._typing import Array
 from sihash.baselines.itq import ITQHasher
-from sihash.baselines.training import check_count, check_labelled_rows, one_hot
+from sihash.baselines.training import check_labelled_rows, one_hot
+from sihash.checks import check_count
 
 
 class CCAITQ(ITQHasher):

@@ -12,8 +12,9 @@ from sihash import codes, labels
 from sihash._typing import Array
 from sihash.baselines.graph_cuts import infer_bit
 from sihash.baselines.residue import LabelResidue
-from sihash.baselines.training import check_count, check_labelled_rows
+from sihash.baselines.training import check_labelled_rows
 from sihash.baselines.trees import Forest, TreeBooster, join
+from sihash.checks import check_count
 from sihash.hasher import Hasher
 from sihash.kernel import normalise
 

@@ -11,10 +11,12 @@ from sklearn.utils import check_random_state
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.baselines.kernelised import KernelHasher, fit_kernel_map
+from sihash.baselines.kernelised import KernelHasher
 from sihash.baselines.residue import LabelResidue
-from sihash.baselines.training import check_count, check_labelled_rows, one_hot
+from sihash.baselines.training import check_labelled_rows, one_hot
+from sihash.checks import check_count
 from sihash.kernel import row_blocks
+from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import map_threads, team
 
 MAX_HALVINGS = 50  # of a gradient step

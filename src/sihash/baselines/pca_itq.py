@@ -9,7 +9,8 @@ import scipy.linalg
 from sklearn.utils import check_random_state
 
 from sihash.baselines.itq import ITQHasher
-from sihash.baselines.training import check_count, check_rows
+from sihash.baselines.training import check_rows
+from sihash.checks import check_count
 
 
 class PCAITQ(ITQHasher):

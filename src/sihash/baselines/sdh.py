@@ -11,9 +11,11 @@ import scipy.sparse
 from sklearn.utils import check_random_state
 
 from sihash._typing import Array
-from sihash.baselines.kernelised import KernelHasher, fit_kernel_map
-from sihash.baselines.training import check_count, check_labelled_rows, one_hot
+from sihash.baselines.kernelised import KernelHasher
+from sihash.baselines.training import check_labelled_rows, one_hot
+from sihash.checks import check_count
 from sihash.kernel import row_blocks
+from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import map_threads
 
 RIDGE = 1e-2  # of the hash functions, as in the authors' code

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from sihash import labels
 from sihash._typing import Array
+from sihash.checks import check_count
 from sihash.hasher import Hasher
 
 
@@ -28,12 +29,6 @@ def check_labelled_rows(hasher: Hasher, X: Any, y: Any) -> tuple[Array, Array, A
             f"{type(hasher).__name__} learns from two or more classes, got one class; add rows of another."
         )
     return X, classes, numbers
-
-
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is not a whole number ≥ 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
 
 
 def one_hot(numbers: Array, n_classes: int) -> scipy.sparse.csr_array:

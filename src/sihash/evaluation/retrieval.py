@@ -29,8 +29,10 @@ import numpy as np
 from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.codes import as_words
+from sihash.threads import map_threads
 
-BLOCK_QUERIES = 2048  # ranked at a time: bounds memory whatever the number of queries
+BLOCK_QUERIES = 512  # ranked at a time by each thread ...
+BLOCKS_AT_ONCE = 8  # ... so many before they are summed: bounds memory whatever the number of queries
 
 
 @dataclass(frozen=True)
@@ -162,13 +164,16 @@ def _score(
     if any(rank < 1 for rank in k):
         raise ValueError(f"Ranks k start at 1, got {min(k)}.")
     sums = _Sums(0.0, np.zeros(n_radii), np.zeros(n_radii), np.zeros((2, len(k))))
-    for start in range(0, len(queries[0]), BLOCK_QUERIES):
+
+    def count(start: int) -> tuple[Array, Array]:
         rows = slice(start, start + BLOCK_QUERIES)
         first_self = start if skip_self else -1
-        hits, totals = _histograms(
-            queries[0][rows], queries[1][rows], *database, several, first_self, n_radii
-        )
-        sums.add(hits, totals, k)
+        return _histograms(queries[0][rows], queries[1][rows], *database, several, first_self, n_radii)
+
+    blocks = list(range(0, len(queries[0]), BLOCK_QUERIES))
+    for first in range(0, len(blocks), BLOCKS_AT_ONCE):
+        for hits, totals in map_threads(count, blocks[first : first + BLOCKS_AT_ONCE]):
+            sums.add(hits, totals, k)
     n = sums.n_queries or np.nan
     precision_at, mAP_at = (dict(zip(k, (row / n).tolist(), strict=True)) for row in sums.at)
     return RetrievalScores(
@@ -201,13 +206,13 @@ def _at_rank(hits: Array, totals: Array, balls: Array, sizes: Array, k: int) -> 
     return float((share * places).sum() / k), float(average_precision.sum())
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(nogil=True, cache=True)
 def _histograms(queries, query_tags, items, item_tags, several, first_self, n_radii):  # type: ignore[no-untyped-def]
     """Relevant and all items at each distance from each query; query q is item ``first_self + q`` if ≥ 0."""
     n_queries, n_words = queries.shape
     hits = np.zeros((n_queries, n_radii), dtype=np.int32)
     totals = np.zeros((n_queries, n_radii), dtype=np.int32)
-    for q in numba.prange(n_queries):
+    for q in range(n_queries):
         itself = first_self + q if first_self >= 0 else -1
         for i in range(len(items)):
             if i != itself:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -95,7 +96,7 @@ def leave_rows(learner: Learner, ids: list[Hashable]) -> None:
         if len(rows):
             machines.leave(block, rows)
             learner.table.count(block["pair"][rows], -1)
-            uninterrupted(lambda block=block, rows=rows: block.drop(rows))
+            uninterrupted(partial(block.drop, rows))
     _tidy(learner)
 
 
@@ -112,7 +113,7 @@ def leave_classes(learner: Learner, numbers: Array) -> None:
             if len(rows) == block.n:
                 block.n = 0
             else:
-                uninterrupted(lambda block=block, rows=rows: block.drop(rows))
+                uninterrupted(partial(block.drop, rows))
     lost = set(np.concatenate(gone).tolist())
     learner.key_of = {name: key for name, key in learner.key_of.items() if key not in lost}
     _tidy(learner)

@@ -14,9 +14,7 @@ CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
 
 
-def make_codebook(
-    kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState
-) -> Array:
+def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
     """Words for all classes, int8 ±1 (n_classes × n_bits).
 
     ``sizes`` counts the rows of each class. ``kind`` is "separated" (random words improved until they are far apart and
@@ -81,13 +79,22 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
     return best
 
 
-def new_words(words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
-    """Words for classes that join: far from ``words`` and each other, and restoring balance."""
-    added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
-    everything = np.concatenate([words, added])
-    joined = np.arange(len(words), len(everything))
-    improve_words(everything, np.concatenate([sizes, new_sizes]), joined, balanced, rng)
-    return everything[len(words) :]
+def new_words(
+    words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState
+) -> Array:
+    """Words for classes that join: far from ``words`` and each other, and restoring balance; best of some starts."""
+    joined = np.arange(len(words), len(words) + len(new_sizes))
+    all_sizes = np.concatenate([sizes, new_sizes])
+    best, best_cost = None, np.inf
+    for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
+        added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
+        everything = np.concatenate([words, added])
+        improve_words(everything, all_sizes, joined, balanced, rng)
+        cost = _crowding(everything)
+        if best is None or cost < best_cost:
+            best, best_cost = everything[len(words) :], cost
+    assert best is not None
+    return best
 
 
 def improve_words(
@@ -113,7 +120,14 @@ def improve_words(
 
 @numba.njit(nogil=True, cache=True)
 def _try_moves(
-    V: Array, products: Array, weight: Array, movable: Array, cost_of: Array, price: float, n_tries: int, seed: int
+    V: Array,
+    products: Array,
+    weight: Array,
+    movable: Array,
+    cost_of: Array,
+    price: float,
+    n_tries: int,
+    seed: int,
 ) -> None:
     np.random.seed(seed)
     c, n_bits = V.shape
@@ -126,7 +140,10 @@ def _try_moves(
         change = 0.0
         for i in range(c):
             if i != k and not (pair and i == l):
-                change += cost_of[products[k, i] - 2 * V[k, j] * V[i, j] + n_bits] - cost_of[products[k, i] + n_bits]
+                change += (
+                    cost_of[products[k, i] - 2 * V[k, j] * V[i, j] + n_bits]
+                    - cost_of[products[k, i] + n_bits]
+                )
                 if pair:
                     change += cost_of[products[l, i] - 2 * V[l, j] * V[i, j] + n_bits]
                     change -= cost_of[products[l, i] + n_bits]

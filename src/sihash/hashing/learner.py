@@ -107,7 +107,12 @@ class Learner:
         position = {int(number): k for k, number in enumerate(self.live)}
         y = np.array([position[int(k)] for k in self.table.classes[pairs]])
         return solve_multiclass(
-            B, y, self.settings.C_b, tol=self.settings.tol, sample_weight=self.table.counts[pairs], warm=self.class_svm
+            B,
+            y,
+            self.settings.C_b,
+            tol=self.settings.tol,
+            sample_weight=self.table.counts[pairs],
+            warm=self.class_svm,
         )
 
     def objective(self) -> Objective:
@@ -122,7 +127,11 @@ class Learner:
         losses = T - T[np.arange(len(pairs)), own][:, None] + (np.arange(len(W)) != own[:, None])
         multiclass = 0.5 * np.sum(W * W) + self.settings.C_b * self.table.counts[pairs] @ losses.max(axis=1)
         return objective(
-            float(multiclass), self.settings.lam, self.machines.upper(), self.table.surplus(), self.settings.gamma
+            float(multiclass),
+            self.settings.lam,
+            self.machines.upper(),
+            self.table.surplus(),
+            self.settings.gamma,
         )
 
     def calibrate(self) -> Array:
@@ -150,7 +159,12 @@ def second_stage(H: Array, W: Array) -> Array:
 
 
 def new_learner(
-    settings: Settings, kernel: KernelMap, X: Array, y: Array, labels: list[Hashable], words: Array,
+    settings: Settings,
+    kernel: KernelMap,
+    X: Array,
+    y: Array,
+    labels: list[Hashable],
+    words: Array,
     ids: list[Hashable],
 ) -> Learner:
     """A learner that knows its rows and their first codes, with untrained SVMs."""
@@ -175,9 +189,16 @@ def lay_out(
     kernel: KernelMap, X: Array, y: Array, pair: Array, key: Array, table: WordTable, n_groups: int
 ) -> list[Block]:
     """Rows in blocks, class after class: a class of some size has blocks, and so planes, to itself."""
+
     def build(rows: Array) -> Block:
         own = np.ascontiguousarray(X[rows], dtype=np.float32)
-        arrays = {"X": own, "Y": table.words[pair[rows]], "pair": pair[rows], "y": y[rows], "key": key[rows]}
+        arrays: dict[str, Array] = {
+            "X": own,
+            "Y": table.words[pair[rows]],
+            "pair": pair[rows],
+            "y": y[rows],
+            "key": key[rows],
+        }
         return Block(len(rows), int(y[rows[0]]) % n_groups, Phi=kernel(own), **arrays)
 
     return map_threads(build, _runs(y))

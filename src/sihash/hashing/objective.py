@@ -25,7 +25,9 @@ class Objective:
         return self.multiclass + self.binary + self.balance
 
 
-def objective(multiclass_svm: float, lam: float, binary_svms: Array, surplus: Array, gamma: float) -> Objective:
+def objective(
+    multiclass_svm: float, lam: float, binary_svms: Array, surplus: Array, gamma: float
+) -> Objective:
     """Eq. 1 from the objectives of its SVMs and the surplus ``Σ_i b_ij`` of every bit."""
     return Objective(
         multiclass=lam * multiclass_svm,

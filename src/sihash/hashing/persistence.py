@@ -35,7 +35,11 @@ def learner_state(learner: Learner) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def restore_learner(
-    header: dict[str, Any], tensors: dict[str, Array], settings: Settings, kernel: KernelMap, class_coef: Array
+    header: dict[str, Any],
+    tensors: dict[str, Array],
+    settings: Settings,
+    kernel: KernelMap,
+    class_coef: Array,
 ) -> Learner:
     """The learner that `learner_state` described."""
     table = WordTable(settings.n_bits)
@@ -52,7 +56,9 @@ def restore_learner(
 
     rows = RowBlocks(map_threads(build, zip(stops, header["blocks"], strict=True)))
     machines = make_machines(rows, settings.C_x, settings.method)
-    machines.set_state({k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")})
+    machines.set_state(
+        {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
+    )
     ids = labels.from_json(header["ids"]).tolist()
     return Learner(
         settings=settings,

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import codes, labels
 from sihash._typing import Array
+from sihash.checks import check_count
 from sihash.hasher import Hasher
 from sihash.hashing import changes, persistence
 from sihash.hashing.calibration import probabilities
@@ -278,6 +279,12 @@ class SIH(Hasher):
     def ids_(self) -> list[Hashable]:
         return list(self._learner_to_update().key_of)
 
+    def training_rows(self) -> tuple[Array, list[Hashable], list[Hashable]]:
+        """The rows that the hasher knows now, in the order of ``ids_``: ``(X, labels, ids)``."""
+        learner = self._learner_to_update()
+        y = [learner.labels[int(k)] for k in learner.in_order("y")]
+        return learner.in_order("X"), y, self.ids_
+
     # Files.
 
     def save(self, path: str | os.PathLike[str], updatable: bool = True) -> None:
@@ -337,9 +344,7 @@ class SIH(Hasher):
 
     def _settings(self) -> Settings:
         for name in ("n_bits", "n_anchors", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+            check_count(name, getattr(self, name))
         for name in ("C_x", "C_b", "tol"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}.")
@@ -360,12 +365,14 @@ class SIH(Hasher):
     def _new_ids(
         self, ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]
     ) -> list[Hashable]:
-        names = list(range(first, first + n)) if ids is None else list(ids)
+        names: list[Hashable] = list(range(first, first + n) if ids is None else ids)
         if len(names) != n:
             raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
         known = [name for name in names if name in taken]
         if known:
-            raise ValueError(f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id.")
+            raise ValueError(
+                f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id."
+            )
         if len(set(names)) < n:
             raise ValueError("An id is given to more than one row; ids must be unique.")
         return names

@@ -61,7 +61,9 @@ class WordTable:
 
     def sizes(self, class_numbers: Array) -> Array:
         """Rows of each class."""
-        totals = np.bincount(self.classes, weights=self.counts, minlength=int(max(class_numbers, default=0)) + 1)
+        totals = np.bincount(
+            self.classes, weights=self.counts, minlength=int(max(class_numbers, default=0)) + 1
+        )
         return totals[class_numbers].astype(np.int64)
 
     def surplus(self) -> Array:

@@ -16,7 +16,13 @@ Method = Literal["ocas", "smooth"]
 
 
 def solve_binary(
-    Phi: Array, Y: Array, C: float, *, tol: float = 0.01, method: Method = "smooth", warm: Machines | None = None
+    Phi: Array,
+    Y: Array,
+    C: float,
+    *,
+    tol: float = 0.01,
+    method: Method = "smooth",
+    warm: Machines | None = None,
 ) -> Solution:
     """Train m binary SVMs that share their rows, to a certified gap.
 
@@ -86,7 +92,9 @@ def solve_machines(machines: Machines, tol: float) -> Solution:
 def _checked(Phi: Array, Y: Array) -> tuple[Array, Array]:
     Phi, Y = np.asarray(Phi), np.asarray(Y)
     if Phi.ndim != 2 or Y.ndim != 2 or len(Phi) != len(Y) or not len(Phi):
-        raise ValueError(f"Expected Phi (n × d) and Y (n × m) with n ≥ 1, got shapes {Phi.shape} and {Y.shape}.")
+        raise ValueError(
+            f"Expected Phi (n × d) and Y (n × m) with n ≥ 1, got shapes {Phi.shape} and {Y.shape}."
+        )
     if not np.isin(Y, (-1, 1)).all():
         raise ValueError("Y must hold −1 and +1 only.")
     Phi = np.ascontiguousarray(Phi, dtype=np.float32)

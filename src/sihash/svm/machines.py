@@ -61,7 +61,7 @@ class Machines:
         self.m = rows.blocks[0].arrays["Y"].shape[1]
         self.W = np.zeros((self.m, rows.n_features))
         self.risk = np.full(self.m, float(len(rows)))
-        self.known_lower = np.zeros(self.m)  # bounds known otherwise than by the planes; void when rows change
+        self.known_lower = np.zeros(self.m)  # the best bounds of the last solve; void when rows change
         self.bundle = Bundle(self.m, rows.n_groups, n_slots, rows.n_features)
         for block in rows:
             self.furnish(block)
@@ -97,7 +97,14 @@ class Machines:
     def state(self) -> dict[str, Array]:
         """All that cannot be had again from the rows, for a file."""
         shares = {name: self.rows.column(name) for name in share_names(self.rows)}
-        return {"W": self.W, "known_lower": self.known_lower, "g": self.bundle.g, "a": self.bundle.a, "newest": self.bundle.newest, **shares}
+        return {
+            "W": self.W,
+            "known_lower": self.known_lower,
+            "g": self.bundle.g,
+            "a": self.bundle.a,
+            "newest": self.bundle.newest,
+            **shares,
+        }
 
     def set_state(self, state: dict[str, Array]) -> None:
         """Take over what `state` gave, for machines made over the same rows in the same blocks."""

@@ -96,9 +96,7 @@ class _Rows:
         return float(wrong.sum()), picks.T @ self.B
 
 
-def _solve(
-    rows: _Rows, W: Array, classes: Array, C: float, tol: float, max_steps: int
-) -> MulticlassSolution:
+def _solve(rows: _Rows, W: Array, classes: Array, C: float, tol: float, max_steps: int) -> MulticlassSolution:
     T = rows.B @ W.T
     upper, lower = rows.objective(W, C), 0.0
     a, G = rows.plane(rows.losses(T))

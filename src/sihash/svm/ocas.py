@@ -20,7 +20,9 @@ from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
 from sihash.svm.machines import Log, Machines, Solution
 
-CUT_SHARE = 0.1  # the new plane is cut this far from the best point towards the model's minimum (libocas: 0.1)
+CUT_SHARE = (
+    0.1  # the new plane is cut this far from the best point towards the model's minimum (libocas: 0.1)
+)
 FIRST_SLOTS = 32
 IDLE = 1e-9  # a plane with less dual weight than this has none
 
@@ -36,7 +38,7 @@ class OcasMachines(Machines):
 
     def free_slot(self, bits: Array) -> int:
         """A slot that no open bit leans on; the bundle grows if there is none."""
-        idle = (self.bundle.b[bits] <= IDLE).all(axis=(0, 1))
+        idle: Array = np.all(self.bundle.b[bits] <= IDLE, axis=(0, 1))
         idle[self.bundle.newest[bits]] = False
         if not idle.any():
             self._add_slots(self.bundle.n_slots)
@@ -103,6 +105,7 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
             stacklevel=3,
         )
     # At a closed gap rounding may lift the lower bound above the upper one.
+    M.known_lower[:] = lower
     return Solution(M.W.copy(), upper, np.minimum(lower, upper), n_steps, converged, log.history, M)
 
 

@@ -111,7 +111,9 @@ class SmoothMachines(Machines):
     def solve_hessian(self, Q: Array) -> Array:
         """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
         half = solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
-        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(np.float64)
+        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(
+            np.float64
+        )
 
 
 def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
@@ -304,7 +306,6 @@ class _Run:
         finisher.start_from(M, bits)
         solution = ocas.solve(finisher, self.tol)
         M.W[bits], M.risk[bits] = solution.W, finisher.risk
-        M.known_lower[bits] = solution.lower
         M.fresh[bits] = False
         self.rows.map(_rescore, bits, M.W[bits].T.astype(np.float32))
         self.upper[bits] = solution.upper
@@ -333,6 +334,7 @@ class _Run:
             self.upper[worse] = M.upper()[worse]
         # At a closed gap rounding may lift the lower bound above the upper one.
         lower = np.minimum(self.lower, self.upper)
+        M.known_lower[:] = lower
         return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 
 

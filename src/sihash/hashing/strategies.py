@@ -1,0 +1,58 @@
+"""Three ways to live with a change of the collection, as plain functions: passive, from scratch, incremental.
+
+Each takes a fitted `SIH` and a `Change` and returns a hasher for the changed collection; the one given stays as it
+is, so that the three can be held side by side.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from sihash.hashing.sih import SIH
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happens to a collection: rows that go, classes that go, then rows that come."""
+
+    X: Any = None
+    y: Any = None
+    ids: Iterable[Hashable] | None = None
+    remove_ids: Iterable[Hashable] = ()
+    remove_classes: Iterable[Hashable] = ()
+
+
+def passive(hasher: SIH, change: Change) -> SIH:
+    """Go on with the hash functions of before."""
+    return copy.deepcopy(hasher)
+
+
+def incremental(hasher: SIH, change: Change) -> SIH:
+    """Update the hash functions, starting from those of before."""
+    updated = copy.deepcopy(hasher)
+    updated.remove(change.remove_ids)
+    updated.remove_classes(change.remove_classes)
+    return updated if change.X is None else updated.add(change.X, change.y, change.ids)
+
+
+def from_scratch(hasher: SIH, change: Change) -> SIH:
+    """Learn hash functions anew on the changed collection, with the parameters of ``hasher``."""
+    gone, gone_classes = set(change.remove_ids), set(change.remove_classes)
+    X, y, ids = hasher.training_rows()
+    stays = np.array([i not in gone and label not in gone_classes for i, label in zip(ids, y, strict=True)])
+    X, y, ids = (
+        X[stays],
+        [label for label, s in zip(y, stays, strict=True) if s],
+        np.array(ids, dtype=object)[stays],
+    )
+    names = list(ids)
+    if change.X is not None:
+        new = list(change.ids) if change.ids is not None else [f"new {i}" for i in range(len(change.X))]
+        X, y, names = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), names + new
+    return clone(hasher).fit(X, y, ids=names)
