@@ -43,7 +43,7 @@ def demo(
 ) -> None:
     """Learn codes of handwritten digits, search by them, add three digits, take one away; writes a picture.
 
-    Needs no data, no network and less than half a minute.
+    Needs no data and no network. Takes some seconds; longer when first run, as loops are compiled then.
     """
     tell = talk if as_json else typer.echo
     with errors_told():
