@@ -16,8 +16,8 @@ import numpy as np
 from sihash import datasets
 from sihash._typing import Array
 from sihash.baselines import CCAITQ, KSH, LSH, PCAITQ, SDH, FastHash
-from sihash.baselines.kernelised import fit_kernel_map
 from sihash.evaluation import leave_one_out
+from sihash.kernel_fit import fit_kernel_map
 
 METHODS = {cls.__name__: cls for cls in (LSH, PCAITQ, CCAITQ, SDH, KSH, FastHash)}
 KERNELISED = ("SDH", "KSH")

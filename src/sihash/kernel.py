@@ -106,9 +106,9 @@ KMEANS_ROWS = 8  # rows a centre in the sample
 def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
     """Unit-length centres of a few Lloyd rounds on a sample: matrix products only, half a second for 1,000.
 
-    Anchors need to cover the data, not to be the optimum of k-means: measured on CIFAR-10, longer runs on more
-    rows gave no better codes, and centres put back on the unit sphere, where the data lie, gave better ones. A
-    centre that lost its rows is drawn anew.
+    Anchors need to cover the data, not to be the optimum of k-means: measured on CIFAR-10, longer runs on
+    more rows gave no better codes, and centres put back on the unit sphere, where the data lie, gave better
+    ones. A centre that lost its rows is drawn anew.
     """
     sample = Z[rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)]
     centres = sample[rng.choice(len(sample), k, replace=False)].copy()

@@ -17,9 +17,9 @@ N_ROWS, N_ANCHORS, N_BITS = 6000, 400, 32  # a third of the rows is held out
 def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
     """The width σ whose codes retrieve best on rows held out from training.
 
-    ``Z`` are normalised rows, ``y`` class numbers. For every width a ridge regression onto random words of the
-    classes stands in for the hash functions: cheap, and its best width is near enough to that of the SVMs. With
-    fewer than 20 rows, or no class of two, the median distance is taken as it is.
+    ``Z`` are normalised rows, ``y`` class numbers. For every width a ridge regression onto random words of
+    the classes stands in for the hash functions: cheap, and its best width is near enough to that of the
+    SVMs. With fewer than 20 rows, or no class of two, the median distance is taken as it is.
     """
     sample = rng.permutation(len(Z))[:N_ROWS]
     n_valid = len(sample) // 3

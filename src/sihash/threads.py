@@ -32,7 +32,8 @@ def n_threads() -> int:
 def team() -> Iterator[None]:
     """Keep the threads of `map_threads` together for the length of a ``with`` block.
 
-    Inside it the BLAS has one thread everywhere. When it ends no thread is left behind for a later fork to lose.
+    Inside it the BLAS has one thread everywhere. When it ends no thread is left behind for a later fork to
+    lose.
     """
     count = n_threads()
     if _pool.get() is not None or count <= 1:

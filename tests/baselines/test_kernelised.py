@@ -16,17 +16,17 @@ class TestKernelParameters:
         hasher = Hasher(4, n_anchors=10, random_state=0).fit(X, y)
         Z = normalise(X, X.mean(axis=0))
         nearest = np.min(np.linalg.norm(hasher.kernel_.anchors[:, None] - Z, axis=2), axis=1)
-        np.testing.assert_allclose(nearest, 0, atol=1e-12)
+        np.testing.assert_allclose(nearest, 0, atol=1e-6)
         assert hasher.kernel_.width > 0
 
-    def test_kmeans_anchors_lie_between_rows(self, Hasher):
+    def test_kmeans_anchors_have_unit_length(self, Hasher):
         hasher = Hasher(4, n_anchors=5, anchors="kmeans", random_state=0).fit(X, y)
         assert hasher.kernel_.anchors.shape == (5, 4)
-        assert np.all(np.linalg.norm(hasher.kernel_.anchors, axis=1) < 1 + 1e-9)
+        np.testing.assert_allclose(np.linalg.norm(hasher.kernel_.anchors, axis=1), 1, rtol=1e-5)
 
     def test_given_anchors_and_width_are_used_and_saved(self, Hasher, tmp_path):
         hasher = Hasher(4, anchors=X[:7], kernel_width=0.5, random_state=0).fit(X, y)
-        np.testing.assert_allclose(hasher.kernel_.anchors, normalise(X[:7], X.mean(axis=0)))
+        np.testing.assert_allclose(hasher.kernel_.anchors, normalise(X[:7], X.mean(axis=0)), atol=1e-6)
         assert hasher.kernel_.width == 0.5
         hasher.save(tmp_path / "model")
         np.testing.assert_array_equal(Hasher.load(tmp_path / "model").anchors, X[:7])

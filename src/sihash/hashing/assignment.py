@@ -1,8 +1,8 @@
 """Learning the codes with all SVMs fixed: discrete cyclic coordinate descent, the cut of eq. 3.
 
-For a bit ``j`` the loss of row ``i`` is ``L(z) = λ Cᵇ max_k(…) + Cˣ max(0, 1 − z s_ij)``. Only ``δ = L(−1) − L(+1)`` matters: rows with
-small δ take −1. The multi-class half of δ depends on the row's word and class alone (`WordTable`), the
-binary half on its score ``s_ij``.
+For a bit ``j`` the loss of row ``i`` is ``L(z) = λ Cᵇ max_k(…) + Cˣ max(0, 1 − z s_ij)``. Only ``δ = L(−1)
+− L(+1)`` matters: rows with small δ take −1. The multi-class half of δ depends on the row's word and class
+alone (`WordTable`), the binary half on its score ``s_ij``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PairLosses:
         self.position[live_classes] = np.arange(len(live_classes))
 
     def differences(self, j: int) -> Array:
-        """``λCᵇ (max_k at z = −1  −  max_k at z = +1)`` for bit ``j`` of every pair; 0 for pairs without rows."""
+        """``λCᵇ (max_k at z = −1 − max_k at z = +1)``, bit ``j`` of every pair; 0 for pairs without rows."""
         live = self.table.live()
         words = self.table.words[live].astype(np.float64)
         own = self.position[self.table.classes[live]]
@@ -65,8 +65,8 @@ class PairLosses:
 def _settled(machines: Machines, losses: PairLosses, gamma: float) -> bool:
     """Whether the multi-class half alone keeps every bit of every pair where it is.
 
-    Kernel features lie in [0, 1], so ``|s| ≤ ‖w‖₁`` bounds the binary half of δ. With the paper's λ this decides without
-    a look at any row.
+    Kernel features lie in [0, 1], so ``|s| ≤ ‖w‖₁`` bounds the binary half of δ. With the paper's λ this
+    decides without a look at any row.
     """
     table = losses.table
     live = table.live()
@@ -97,8 +97,9 @@ def _update_bit(j: int, scores: Array, pair: Array, losses: PairLosses, C_x: flo
 def cut(delta: Array, current: Array, gamma: float) -> Array:
     """Signs that minimise ``γ |Σ b| + Σ_{b_i = −1} δ_i``, int8.
 
-    Eq. 3 without the sort: the objective is convex in the number of −1, so all δ below +2γ take −1 if they are fewer than half,
-    all below −2γ if those are more than half; otherwise the lower half does. On ties a bit stays.
+    Eq. 3 without the sort: the objective is convex in the number of −1, so all δ below +2γ take −1 if they
+    are fewer than half, all below −2γ if those are more than half; otherwise the lower half does. On ties a
+    bit stays.
     """
     n = len(delta)
     half = n // 2

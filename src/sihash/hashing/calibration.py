@@ -12,8 +12,8 @@ from sihash._typing import Array
 def calibrate(T: Array, y: Array) -> Array:
     """Slope and one offset a class, ``[t, o_1 … o_K]``, for ``p = softmax(t · T + o)``.
 
-    Maximum likelihood on scores ``T`` (n × K) and class positions ``y``, with a slight pull of the offsets to zero, so that
-    a class that is never confused stays finite.
+    Maximum likelihood on scores ``T`` (n × K) and class positions ``y``, with a slight pull of the offsets
+    to zero, so that a class that is never confused stays finite.
     """
     n, K = T.shape
     spread = float(np.std(T)) or 1.0

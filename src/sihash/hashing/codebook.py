@@ -17,9 +17,9 @@ N_STARTS = 4
 def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
     """Words for all classes, int8 ±1 (n_classes × n_bits).
 
-    ``sizes`` counts the rows of each class. ``kind`` is "separated" (random words improved until they are far apart and
-    their columns balanced), "random" (the paper's: balanced columns are likelier if ``balanced``),
-    "hadamard" (columns of a Sylvester–Hadamard matrix), or an array of words.
+    ``sizes`` counts the rows of each class. ``kind`` is "separated" (random words improved until they are
+    far apart and their columns balanced), "random" (the paper's: balanced columns are likelier if
+    ``balanced``), "hadamard" (columns of a Sylvester–Hadamard matrix), or an array of words.
     """
     if isinstance(kind, np.ndarray | list | tuple):
         return _given_words(np.asarray(kind), n_bits, len(sizes))
@@ -82,7 +82,7 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
 def new_words(
     words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState
 ) -> Array:
-    """Words for classes that join: far from ``words`` and each other, and restoring balance; best of some starts."""
+    """Words for classes that join: far from all others, and restoring balance; the best of some starts."""
     joined = np.arange(len(words), len(words) + len(new_sizes))
     all_sizes = np.concatenate([sizes, new_sizes])
     best, best_cost = None, np.inf
@@ -103,8 +103,9 @@ def improve_words(
     """Change bits of the ``movable`` words, in place, while that lowers crowding plus imbalance.
 
     Crowding is ``Σ_{k<l} exp(v_k·v_l / s)``: one close pair outweighs many distant ones, so the smallest
-    distance grows. Imbalance is the squared surplus of +1 in a column, in units of an average class. Moves are tried
-    at random: a bit of one word, or opposite bits of two words at once, which keeps a column as balanced as it is.
+    distance grows. Imbalance is the squared surplus of +1 in a column, in units of an average class. Moves
+    are tried at random: a bit of one word, or opposite bits of two words at once, which keeps a column as
+    balanced as it is.
     """
     c, n_bits = words.shape
     soft = _softness(n_bits)
@@ -129,13 +130,13 @@ def _try_moves(
     n_tries: int,
     seed: int,
 ) -> None:
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
     c, n_bits = V.shape
     surplus = weight @ V.astype(np.float64)
     for _ in range(n_tries):
-        j = np.random.randint(n_bits)
-        k = movable[np.random.randint(len(movable))]
-        l = movable[np.random.randint(len(movable))]  # noqa: E741
+        j = np.random.randint(n_bits)  # noqa: NPY002
+        k = movable[np.random.randint(len(movable))]  # noqa: NPY002
+        l = movable[np.random.randint(len(movable))]  # noqa: E741, NPY002
         pair = V[k, j] != V[l, j]
         change = 0.0
         for i in range(c):

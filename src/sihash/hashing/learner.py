@@ -1,7 +1,7 @@
 """What SIH keeps of a collection, and Algorithm 1 over it.
 
-A `Learner` is never changed by an update that may fail: the update works on a twin, and the estimator takes the twin
-when it is done.
+A `Learner` is never changed by an update that may fail: the update works on a twin, and the estimator takes
+the twin when it is done.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class Settings:
 class Learner:
     """Rows with their codes, SVMs and names.
 
-    The blocks of ``machines.rows`` hold, for every row: ``X`` (float32), ``Phi``, ``Y`` (its code), ``pair`` (number in
-    ``table``), ``y`` (class number) and ``key`` (its place in the order of arrival). Class numbers stay with their class for good;
-    ``labels[number]`` is its label and ``live`` lists the numbers in use, in the order of the rows of the multi-class SVM.
+    The blocks of ``machines.rows`` hold, for every row: ``X`` (float32), ``Phi``, ``Y`` (its code),
+    ``pair`` (number in ``table``), ``y`` (class number) and ``key`` (its place in the order of arrival).
+    Class numbers stay with their class for good; ``labels[number]`` is its label and ``live`` lists the
+    numbers in use, in the order of the rows of the multi-class SVM.
     """
 
     settings: Settings
@@ -85,7 +86,7 @@ class Learner:
         return replace(self, kernel=kernel, machines=machines, table=self.table.copy(), calibration=None)
 
     def run(self, report: Report) -> None:
-        """Algorithm 1 from the present codes and weights, until the codes stay or ``max_iter`` rounds are over."""
+        """Algorithm 1 from the present codes and weights, until the codes stay or the rounds are over."""
         s = self.settings
         for _ in range(s.max_iter):
             with report.phase("binary SVMs"):
@@ -135,7 +136,7 @@ class Learner:
         )
 
     def calibrate(self) -> Array:
-        """Slope and offsets of the class probabilities, fitted to the codes that the training rows hash to."""
+        """Slope and offsets of the class probabilities, by the codes that the training rows hash to."""
         if self.calibration is None:
             assert self.class_svm is not None
             rows = self.machines.rows

@@ -13,7 +13,8 @@ from sihash._typing import Array
 class Objective:
     """The three terms of eq. 1 and their sum.
 
-    ``multiclass = λ (½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ)``, ``binary = Σ_j (½ ‖w_jˣ‖² + Cˣ Σ_i ξ_ijˣ)``, ``balance = γ Σ_j |Σ_i b_ij|``.
+    ``multiclass = λ (½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ)``, ``binary = Σ_j (½ ‖w_jˣ‖² + Cˣ Σ_i ξ_ijˣ)``, ``balance
+    = γ Σ_j |Σ_i b_ij|``.
     """
 
     multiclass: float

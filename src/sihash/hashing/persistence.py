@@ -18,7 +18,7 @@ from sihash.threads import map_threads
 
 
 def learner_state(learner: Learner) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Header and tensors. Φ and the scores are left out: they follow from ``X``, the kernel and the weights."""
+    """Header and tensors, without Φ and the scores: they follow from ``X``, kernel and weights."""
     rows = learner.machines.rows
     header = {
         "labels": labels.to_json(labels.object_array(learner.labels)),

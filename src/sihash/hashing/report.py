@@ -30,8 +30,8 @@ class Round:
 class Report:
     """What was done, round by round, and the seconds by phase.
 
-    ``scratch_steps`` and ``scratch_seconds`` recall the last fit from scratch (its seconds scaled to the present number
-    of rows): what an update saved is the difference.
+    ``scratch_steps`` and ``scratch_seconds`` recall the last fit from scratch (its seconds scaled to the
+    present number of rows): what an update saved is the difference.
     """
 
     kind: str
@@ -68,8 +68,9 @@ class Report:
 
     def __str__(self) -> str:
         text = (
-            f"{self.kind}: {self.n_rows:,} rows (+{self.n_added:,} −{self.n_removed:,}), {len(self.rounds)} rounds, "
-            f"{self.n_steps:.1f} steps a bit, gap ≤ {100 * self.max_gap:.2f} %, {self.total_seconds:.2f} s"
+            f"{self.kind}: {self.n_rows:,} rows (+{self.n_added:,} −{self.n_removed:,}), "
+            f"{len(self.rounds)} rounds, {self.n_steps:.1f} steps a bit, "
+            f"gap ≤ {100 * self.max_gap:.2f} %, {self.total_seconds:.2f} s"
         )
         if self.kind != "fit":
             text += f" (from scratch: about {self.scratch_steps:.1f} steps, {self.scratch_seconds:.2f} s)"

@@ -33,11 +33,13 @@ class SIH(Hasher):
 
         λ (½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ) + Σ_j (½ ‖w_jˣ‖² + Cˣ Σ_i ξ_ijˣ) + γ Σ_j |Σ_i b_ij|,
 
-    over the codes ``b_i ∈ {−1, +1}^m`` of the training rows and both stages of SVMs, by turns (Algorithm 1). The hash of a
-    vector ``x`` is ``sign(Wˣ φ(x))`` with ``φ`` the RBF features of ``n_anchors`` anchors and a bias.
+    over the codes ``b_i ∈ {−1, +1}^m`` of the training rows and both stages of SVMs, by turns (Algorithm
+    1). The hash of a vector ``x`` is ``sign(Wˣ φ(x))`` with ``φ`` the RBF features of ``n_anchors`` anchors
+    and a bias.
 
-    When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to date at the cost
-    of the change: weights, cutting planes and curvature are kept and made valid by touching the changed rows only.
+    When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
+    date at the cost of the change: weights, cutting planes and curvature are kept and made valid by
+    touching the changed rows only.
 
     Parameters
     ----------
@@ -46,7 +48,8 @@ class SIH(Hasher):
     n_anchors : int
         Anchors of the kernel map. More are better and dearer.
     anchors : {"kmeans", "random"} or array of shape (n_anchors, n_features)
-        Centres of a short k-means, rows drawn at random (as in the paper), or given points (in the space of ``X``).
+        Centres of a short k-means, rows drawn at random (as in the paper), or given points (in the space of
+        ``X``).
     kernel_width : "auto" or float
         σ of the RBF kernel on centred unit vectors; "auto" chooses it by a quick cross-validation.
     C_x, C_b : float
@@ -62,8 +65,8 @@ class SIH(Hasher):
     solver : {"auto", "smooth", "ocas"}
         Solver of the binary SVMs; "auto" is the smoothed one, which certifies first.
     codebook : {"separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
-        The first words of the classes: random ones improved until far apart and balanced; random as in the paper;
-        Hadamard; or given, in the order of ``classes_``.
+        The first words of the classes: random ones improved until far apart and balanced; random as in the
+        paper; Hadamard; or given, in the order of ``classes_``.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
 
@@ -142,7 +145,7 @@ class SIH(Hasher):
         classes, numbers = labels.encode(y)
         if len(classes) < 2:
             raise ValueError(
-                f"SIH needs at least two classes, got 1 class ({classes[0]!r}): there is nothing to tell apart."
+                f"SIH needs at least two classes, got 1 class ({classes[0]!r}); add rows of another."
             )
         names = self._new_ids(ids, len(X), 0, {})
         report = Report("fit", n_added=len(X))
@@ -176,7 +179,7 @@ class SIH(Hasher):
         return self._update(twin, report)
 
     def remove(self, ids: Iterable[Hashable]) -> Self:
-        """Remove rows by their ids and update the hash functions. A class that loses all its rows goes too."""
+        """Remove rows by their ids and update the hash functions. A class without rows goes too."""
         learner = self._learner_to_update()
         names = list(ids)
         missing = [name for name in names if name not in learner.key_of]
@@ -210,11 +213,11 @@ class SIH(Hasher):
         return self._update(twin, report)
 
     def refresh_anchors(self) -> Self:
-        """Choose mean, width and anchors anew from the rows there are now, and train on them; codes are kept as the start.
+        """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
 
-        Updates leave the kernel map as it is: anchors need to cover the data, not to belong to it, so one whose class
-        was deleted still serves. Worth calling when the collection has become another one: many times larger than
-        what the first fit saw, or with most of the first classes gone.
+        Updates leave the kernel map as it is: anchors need to cover the data, not to belong to it, so one
+        whose class was deleted still serves. Worth calling when the collection has become another one: many
+        times larger than what the first fit saw, or with most of the first classes gone.
         """
         learner = self._learner_to_update()
         report = Report("refresh_anchors")
@@ -227,7 +230,8 @@ class SIH(Hasher):
     def _update(self, twin: Learner, report: Report) -> Self:
         if len(twin.live) < 2:
             raise ValueError(
-                f"This removal would leave {len(twin.live)} class(es); hashing needs at least two. Nothing was changed."
+                f"This removal would leave {len(twin.live)} class(es); hashing needs two or more. "
+                "Nothing was changed."
             )
         with team():
             twin.run(report)
@@ -290,8 +294,8 @@ class SIH(Hasher):
     def save(self, path: str | os.PathLike[str], updatable: bool = True) -> None:
         """Write the hasher to one checksummed file.
 
-        By default it keeps the training vectors and all that is needed to go on updating; with ``updatable=False`` only
-        the hash functions and the second stage.
+        By default it keeps the training vectors and all that is needed to go on updating; with
+        ``updatable=False`` only the hash functions and the second stage.
         """
         check_is_fitted(self)
         header, tensors = self._state()
@@ -334,8 +338,8 @@ class SIH(Hasher):
         check_is_fitted(self)
         if self._learner is None:
             raise NotFittedError(
-                "This SIH was loaded from a file saved with updatable=False: it can hash, but it holds no training rows. "
-                "Load a file saved with updatable=True, or fit again."
+                "This SIH was loaded from a file saved with updatable=False: it can hash, but holds no "
+                "training rows. Load a file saved with updatable=True, or fit again."
             )
         return self._learner
 

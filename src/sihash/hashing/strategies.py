@@ -1,7 +1,7 @@
 """Three ways to live with a change of the collection, as plain functions: passive, from scratch, incremental.
 
-Each takes a fitted `SIH` and a `Change` and returns a hasher for the changed collection; the one given stays as it
-is, so that the three can be held side by side.
+Each takes a fitted `SIH` and a `Change` and returns a hasher for the changed collection; the one given
+stays as it is, so that the three can be held side by side.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The distinct pairs of code word and class, counted.
 
-After initialisation every class has one word, and even after many rounds there are few. The multi-class SVM and
-its half of eq. 2 depend on a row only through its pair, so they run over this table.
+After initialisation every class has one word, and even after many rounds there are few. The multi-class SVM
+and its half of eq. 2 depend on a row only through its pair, so they run over this table.
 """
 
 from __future__ import annotations

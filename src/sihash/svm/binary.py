@@ -26,8 +26,8 @@ def solve_binary(
 ) -> Solution:
     """Train m binary SVMs that share their rows, to a certified gap.
 
-    Minimises ``F_j(w) = ½‖w‖² + C Σ_i max(0, 1 − Y[i, j] · (Phi[i] @ w))`` for every column ``j`` of ``Y``. A constant
-    column of ``Phi`` is the bias. Products run in float32, sums in float64.
+    Minimises ``F_j(w) = ½‖w‖² + C Σ_i max(0, 1 − Y[i, j] · (Phi[i] @ w))`` for every column ``j`` of ``Y``.
+    A constant column of ``Phi`` is the bias. Products run in float32, sums in float64.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def solve_binary(
     method : {"smooth", "ocas"}
         The smoothed quasi-Newton method, or OCAS. Both hand back the same kind of certificate.
     warm : Machines, optional
-        ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If ``Phi`` is the very
-        same float32 array, and the method and ``C`` are the same, its planes stay too, and only rows whose signs
-        changed are counted anew.
+        ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If
+        ``Phi`` is the very same float32 array, and the method and ``C`` are the same, its planes stay too,
+        and only rows whose signs changed are counted anew.
 
     Returns
     -------
@@ -65,8 +65,8 @@ def solve_binary(
         raise ValueError(f"C must be positive and finite, got {C}.")
     if warm is not None and (warm.m, warm.rows.n_features) != (Y.shape[1], Phi.shape[1]):
         raise ValueError(
-            f"The warm start has {warm.m} bits and {warm.rows.n_features} features, the problem has {Y.shape[1]} and "
-            f"{Phi.shape[1]}; start cold (warm=None)."
+            f"The warm start has {warm.m} bits and {warm.rows.n_features} features, the problem has "
+            f"{Y.shape[1]} and {Phi.shape[1]}; start cold (warm=None)."
         )
     with team():
         return solve_machines(_start(Phi, Y, C, method, warm), tol)

@@ -1,10 +1,10 @@
 """Cutting planes that stay valid as samples come, go and change sign.
 
-For shares ``π_i ∈ [0, 1]`` the plane ``Σ_i π_i (1 − y_i w·φ_i) = a − w·g`` with ``a = Σ π_i`` and
-``g = Σ π_i y_i φ_i`` lies below the hinge risk ``Σ_i max(0, 1 − y_i w·φ_i)`` for every ``w``, whatever the shares.
-So a plane needs no repair when the weights move, and when rows change only their own shares have to
-be taken out of ``a`` and ``g`` and put back in. The risk is a sum over groups of rows, and each group has planes
-of its own: a group that goes takes its planes along and leaves the others exact.
+For shares ``π_i ∈ [0, 1]`` the plane ``Σ_i π_i (1 − y_i w·φ_i) = a − w·g`` with ``a = Σ π_i`` and ``g = Σ
+π_i y_i φ_i`` lies below the hinge risk ``Σ_i max(0, 1 − y_i w·φ_i)`` for every ``w``, whatever the shares.
+So a plane needs no repair when the weights move, and when rows change only their own shares have to be
+taken out of ``a`` and ``g`` and put back in. The risk is a sum over groups of rows, and each group has
+planes of its own: a group that goes takes its planes along and leaves the others exact.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ QP_MOVES_PER_PLANE = 4
 class Bundle:
     """``n_slots`` planes for each of m bits and each group of rows.
 
-    ``g`` has shape (m, n_groups, n_slots, d), ``a`` (m, n_groups, n_slots). The shares of slot ``s`` lie with the
-    rows, in the block array ``pi<s>`` (rows × m). An empty slot is the plane 0, valid like any other. ``b``
-    is the dual weight of each plane after the last `bound`.
+    ``g`` has shape (m, n_groups, n_slots, d), ``a`` (m, n_groups, n_slots). The shares of slot ``s`` lie
+    with the rows, in the block array ``pi<s>`` (rows × m). An empty slot is the plane 0, valid like any
+    other. ``b`` is the dual weight of each plane after the last `bound`.
     """
 
     def __init__(self, m: int, n_groups: int, n_slots: int, d: int) -> None:
@@ -52,14 +52,14 @@ class Bundle:
         return twin
 
     def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
-        """Replace the planes of ``slot`` for ``bits``: ``g`` (len(bits), n_groups, d), ``a`` (len(bits), n_groups)."""
+        """Replace the planes of a slot for ``bits``: ``g`` (bits × n_groups × d), ``a`` (bits × n_groups)."""
         self.g[bits, :, slot], self.a[bits, :, slot] = g, a
         self.newest[bits] = slot
         if self._K is not None:
             self._refresh_gram(bits, slot)
 
     def _refresh_gram(self, bits: Array, slot: int) -> None:
-        m, n_groups, n_slots, d = self.g.shape
+        _, n_groups, n_slots, d = self.g.shape
         K = self._K
         assert K is not None
         own = np.arange(n_groups) * n_slots + slot
@@ -72,8 +72,8 @@ class Bundle:
         """Lower bounds of ``min ½‖w‖² + C · risk`` for ``bits``: the minimum of the plane model.
 
         Its dual is ``max_b C a·b − ½ ‖C Σ b g‖²`` with the weights of a group summing to at most 1. With
-        ``restart`` it is solved from the newest planes alone as well as from the weights of before, and the better end counts:
-        planes that each replace an older one leave those weights stale.
+        ``restart`` it is solved from the newest planes alone as well as from the weights of before, and the
+        better end counts: planes that each replace an older one leave those weights stale.
         """
         m, n_groups, n_slots, d = self.g.shape
         if self._K is None:
@@ -98,7 +98,7 @@ class Bundle:
         return np.array(map_threads(solve, bits))
 
     def minimiser(self, C: float) -> Array:
-        """Where the plane model is least, by the dual weights of the last `bound`: ``w = C Σ b g``, (m, d)."""
+        """Where the plane model is least, by the weights of the last `bound`: ``w = C Σ b g``, (m, d)."""
         return C * np.einsum("jgs,jgsd->jd", self.b, self.g)
 
     def add_rows(self, block: Block, rows: slice | Array, sign: int = 1) -> None:

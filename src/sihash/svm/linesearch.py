@@ -35,7 +35,8 @@ def search(
         curvature = d_dot_d + C * second
         if np.all((np.abs(slope) <= SLOPE_SHARE * np.abs(start_slope)) | (start_slope >= 0)):
             break
-        # An end that stays twice counts half (Illinois), or secants would creep along where the slope has a kink.
+        # An end that stays twice counts half (Illinois), or secants would creep along where the slope has a
+        # kink.
         below, before = slope < 0, below
         high_slope = np.where(below & before, 0.5 * high_slope, high_slope)
         low_slope = np.where(~below & ~before, 0.5 * low_slope, low_slope)

@@ -1,9 +1,9 @@
 """Many binary SVMs over one set of rows, kept with their certificate while the rows change.
 
 Each bit ``j`` minimises ``F_j(w) = ½‖w‖² + C Σ_i max(0, 1 − y_ij w·φ_i)``. What both solvers keep between
-solves is here: the weights, the hinge risk at them, and planes below that risk. Rows that come, go or change sign
-are counted in and out one by one, so the bounds of ``F_j`` are known again after any change at the cost of the
-rows that changed.
+solves is here: the weights, the hinge risk at them, and planes below that risk. Rows that come, go or
+change sign are counted in and out one by one, so the bounds of ``F_j`` are known again after any change at
+the cost of the rows that changed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Machines:
             self.furnish(block)
 
     def copy(self) -> Self:
-        """A twin that can change and be thrown away; the rows themselves are shared until they are written."""
+        """A twin that can change and be thrown away; rows are shared until they are written."""
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__)
         twin.rows, twin.bundle = self.rows.copy(), self.bundle.copy()

@@ -1,6 +1,7 @@
 """The multi-class SVM of Crammer and Singer by OCAM, over weighted distinct rows.
 
-Minimises ``F(W) = ½ Σ_k ‖w_k‖² + C Σ_i s_i max_k (1[k ≠ y_i] + (w_k − w_{y_i})·b_i)``. Rows with the same features and
+Minimises ``F(W) = ½ Σ_k ‖w_k‖² + C Σ_i s_i max_k (1[k ≠ y_i] + (w_k − w_{y_i})·b_i)``. Rows with the same
+features and
 class lose the same, so they are counted once, with their summed weight: the codes of a collection have few
 distinct rows, and a solve costs next to nothing.
 """
@@ -51,8 +52,9 @@ def solve_multiclass(
 ) -> MulticlassSolution:
     """Train one weight vector a class by OCAM, to a certified relative gap of ``tol``.
 
-    ``B`` has shape (n, d); a constant column of it is the bias. ``y`` holds n labels, ``sample_weight`` how often each row
-    counts. ``warm`` is an earlier solution: classes that it knows start from their weights there.
+    ``B`` has shape (n, d); a constant column of it is the bias. ``y`` holds n labels, ``sample_weight`` how
+    often each row counts. ``warm`` is an earlier solution: classes that it knows start from their weights
+    there.
     """
     B, y, s = _checked(B, y, sample_weight)
     if not 0 < C < np.inf:

@@ -1,9 +1,10 @@
-"""The binary SVMs by OCAS, the optimised cutting plane algorithm of Franc and Sonnenburg, in step for all bits.
+"""The binary SVMs by OCAS, the cutting plane algorithm of Franc and Sonnenburg, in step for all bits.
 
-Each step minimises the plane model (a small QP a bit), searches the line from the best point so far to that minimum
-exactly, and cuts a new plane near the point found. Two products with Φ serve all bits: the scores of the
-model's minimum, and the planes. We differ from libocas in that every bit advances at once over one pass of Φ, planes
-that lost their dual weight give up their slot, and the planes outlive the solve: see `sihash.svm.bundle`.
+Each step minimises the plane model (a small QP a bit), searches the line from the best point so far to that
+minimum exactly, and cuts a new plane near the point found. Two products with Φ serve all bits: the scores
+of the model's minimum, and the planes. We differ from libocas in that every bit advances at once over one
+pass of Φ, planes that lost their dual weight give up their slot, and the planes outlive the solve: see
+`sihash.svm.bundle`.
 """
 
 from __future__ import annotations
@@ -80,8 +81,9 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
         # 2. The best point moves; it never gets worse.
         risk = rows.total(_risks, t.astype(np.float32))[0]
         better = 0.5 * np.sum((M.W[bits] + t[:, None] * direction) ** 2, axis=1) + M.C * risk < upper[bits]
-        # Where the search found nothing better, the plane is cut at the point it tried: there the model lies below
-        # the best value and the risk does not, so the plane is new, and no bit cuts the same one for ever.
+        # Where the search found nothing better, the plane is cut at the point it tried: there the model
+        # lies below the best value and the risk does not, so the plane is new, and no bit cuts the same one
+        # for ever.
         t, tried = np.where(better, t, 0.0), np.clip(t, CUT_SHARE, 1)
         M.W[bits] += t[:, None] * direction
         M.risk[bits] = np.where(better, risk, M.risk[bits])
@@ -100,7 +102,8 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
     rows.map(_clear)
     if len(bits):
         warnings.warn(
-            f"{len(bits)} of {M.m} SVMs did not reach a gap of {tol:g} in {taken} steps; raise tol, or lower C.",
+            f"{len(bits)} of {M.m} SVMs did not reach a gap of {tol:g} in {taken} steps; "
+            "raise tol, or lower C.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""The small dual problem over the planes: a concave quadratic on a product of simplices, by an active-set method."""
+"""The small dual problem over the planes: a concave quadratic on simplices, by an active-set method."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ RIDGE = 1e-13  # of the largest curvature: planes may be linearly dependent
 def maximise(K: Array, c: Array, group: Array, b: Array, max_moves: int) -> float:
     """Maximise ``c·b − ½ b·K·b`` over ``b ≥ 0`` with the sum of ``b`` in every group at most 1.
 
-    ``K`` (N × N) is positive semi-definite, ``group`` (N) numbers the group of each variable from 0, and ``b`` starts
-    feasible and is changed in place. Each move goes to the exact maximum over the free variables, or up to the
-    first bound that it meets; Newton steps are needed because planes of one solve are nearly parallel. Returns the value
-    reached: any feasible ``b`` gives a valid bound, so stopping early costs tightness, never truth.
+    ``K`` (N × N) is positive semi-definite, ``group`` (N) numbers the group of each variable from 0, and
+    ``b`` starts feasible and is changed in place. Each move goes to the exact maximum over the free
+    variables, or up to the first bound that it meets; Newton steps are needed because planes of one solve
+    are nearly parallel. Returns the value reached: any feasible ``b`` gives a valid bound, so stopping
+    early costs tightness, never truth.
     """
     N, n_groups = len(c), group.max() + 1
     # Planes may be constants (rows of zeros): then K says nothing, and c sets the scale.
@@ -33,7 +34,8 @@ def maximise(K: Array, c: Array, group: Array, b: Array, max_moves: int) -> floa
         slope = (c - K @ b) / scale
         move, price = _newton(K, slope, group, free, full, scale)
         if np.abs(move).max() <= 1e-12 or slope @ move <= 1e-16 * abs(c @ b) / scale:
-            # The maximum for these bounds. Give up the bound that pulls hardest; if none does, this is the maximum.
+            # The maximum for these bounds. Give up the bound that pulls hardest; if none does, this is the
+            # maximum.
             if not _release(slope, price, group, free, full):
                 break
             continue
@@ -62,7 +64,7 @@ def maximise(K: Array, c: Array, group: Array, b: Array, max_moves: int) -> floa
 def _newton(
     K: Array, slope: Array, group: Array, free: Array, full: Array, scale: float
 ) -> tuple[Array, Array]:
-    """The step to the maximum over free variables, full groups staying full; and what fullness costs each group."""
+    """The step to the maximum over free variables, full groups staying full; and the price of fullness."""
     N, n_groups = len(slope), len(full)
     own = np.flatnonzero(free)
     move, price = np.zeros(N), np.zeros(n_groups)

@@ -1,18 +1,20 @@
 """The binary SVMs by a smoothed hinge and a preconditioned quasi-Newton method, with a true certificate.
 
-The hinge is replaced by one that is quadratic in a band of ``width`` around the margin 1. Its slopes ``p_i ∈ [0, 1]``
-are shares of a cutting plane of the *unsmoothed* risk, so every gradient is at once a plane of the bundle,
-and the bundle's minimum bounds the true optimum from below. With ``g = Σ p_i y_i φ_i`` the gap of a point splits into
+The hinge is replaced by one that is quadratic in a band of ``width`` around the margin 1. Its slopes ``p_i
+∈ [0, 1]`` are shares of a cutting plane of the *unsmoothed* risk, so every gradient is at once a plane of
+the bundle, and the bundle's minimum bounds the true optimum from below. With ``g = Σ p_i y_i φ_i`` the gap
+of a point splits into
 
     F(w) − D(p) = ½ ‖w − C g‖²  +  C Σ_i (h(z_i) − p_i (1 − z_i)):
 
-the gradient, which the steps drive to zero, and the price of smoothing, which the width controls. A step costs two
-products with Φ for all bits together: the direction's scores, and the gradient.
+the gradient, which the steps drive to zero, and the price of smoothing, which the width controls. A step
+costs two products with Φ for all bits together: the direction's scores, and the gradient.
 
-L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width Σ φφᵀ`` over the
-band, and the band holds a share κ · width of the rows, near enough. The matrix is taken from a sample of rows. Where
-that guess is poor (few rows near the margin, as in data that separate well) a bit gets its own Hessian after some
-steps (`sihash.svm.band`), and on few rows OCAS takes over what is left: an optimum next to zero is its home ground.
+L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width
+Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. The matrix is taken
+from a sample of rows. Where that guess is poor (few rows near the margin, as in data that separate well) a
+bit gets its own Hessian after some steps (`sihash.svm.band`), and on few rows OCAS takes over what is left:
+an optimum next to zero is its home ground.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # on
 
 
 class SmoothMachines(Machines):
-    """Kept between solves besides the planes: the scores of every row, the band, curvature pairs, the Hessian."""
+    """Kept between solves besides the planes: scores of every row, band, curvature pairs, Hessian."""
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
         super().__init__(rows, C, N_SLOTS)
@@ -246,8 +248,8 @@ class _Run:
         self.lower[bits] = np.maximum(self.lower[bits], M.lower(bits))
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
-        # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the steps
-        # gain less than that.
+        # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
+        # steps gain less than that.
         allowed = SMOOTHING_SHARE * self.tol * self.upper[bits]
         shrink = np.clip(np.sqrt(allowed / np.maximum(self.smoothing, 1e-300)), 0.4, 1.0)
         M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
@@ -319,8 +321,8 @@ class _Run:
         M = self.M
         if len(self.bits):
             warnings.warn(
-                f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in {self.n_steps.max()} steps; "
-                "raise tol, or lower C.",
+                f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in "
+                f"{self.n_steps.max()} steps; raise tol, or lower C.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -338,7 +340,8 @@ class _Run:
         return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 
 
-# What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open bits.
+# What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open
+# bits.
 
 
 def _rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:

@@ -1,0 +1,130 @@
+"""SIH as a whole: fit beside SDH, the share of matrix products, peak memory, mAP over seeds.
+
+``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in turns, and
+measures how much of a fit is spent in matrix products. ``memory`` reports the peak memory of a fit in units of Φ.
+``quality`` prints mAP on the test images over seeds. Only ratios within one run mean anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from sihash import SIH, datasets
+from sihash._typing import Array
+from sihash.baselines import SDH
+from sihash.evaluation import leave_one_out
+from sihash.kernel import normalise
+from sihash.kernel_fit import fit_kernel_map
+from sihash.threads import map_threads, team
+
+FEATURES = {"cifar10": "gist", "mnist": "pixels"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["speed", "memory", "quality", "peak"])
+    parser.add_argument("--data", default="cifar10", choices=sorted(FEATURES))
+    parser.add_argument("--anchors", type=int, default=1000)
+    parser.add_argument("--how", default="kmeans", help="how anchors are chosen: random or kmeans")
+    parser.add_argument("--width", default="auto", help="kernel width, or auto")
+    parser.add_argument("--C", type=float, default=SIH().C_x)
+    parser.add_argument("--seeds", type=int, default=5)
+    args = parser.parse_args()
+    if args.what == "memory":
+        memory(args)
+        return
+    data = datasets.load(args.data, features=FEATURES[args.data])
+    X, y = np.ascontiguousarray(data.X_train, dtype=np.float32), data.y_train
+    if args.what == "speed":
+        speed(X, y, args)
+    elif args.what == "quality":
+        quality(X, y, data.X_test, data.y_test, args)
+    else:
+        peak(X, y, args)
+
+
+def speed(X: Array, y: Array, args: argparse.Namespace) -> None:
+    width = 0.8 if args.width == "auto" else float(args.width)
+    rng = np.random.RandomState(0)
+    kernel = fit_kernel_map(X, y, args.anchors, args.how, width, rng)
+    anchors = X[rng.permutation(len(X))[: args.anchors]]
+    SIH(n_anchors=20, random_state=0).fit(X[::50], y[::50])
+    SDH(n_anchors=20, random_state=0).fit(X[::50], y[::50])
+    common = {"n_bits": 32, "anchors": anchors, "kernel_width": width, "random_state": 0}
+    ratios, shares = [], []
+    for _ in range(args.seeds):
+        sdh = timed(lambda: SDH(**common).fit(X, y))
+        hasher = SIH(C_x=args.C, **common)
+        sih = timed(lambda hasher=hasher: hasher.fit(X, y))
+        products = timed(lambda: the_products(X, kernel, hasher.report_.rounds[0].n_steps))
+        ratios.append(sih / sdh)
+        shares.append(products / sih)
+        print(f"SDH {sdh:.2f} s, SIH {sih:.2f} s ({hasher.report_}), its products alone {products:.2f} s", flush=True)
+    print(f"SIH / SDH: {np.median(ratios):.2f}; matrix products: {100 * np.median(shares):.0f} % of a fit")
+
+
+def the_products(X: Array, kernel: Callable[[Array], Array], n_steps: Array) -> None:
+    """The matrix products of a fit and nothing else: Φ, the sampled Gram matrix, two a step for the bits still open."""
+    E = kernel._extended  # type: ignore[attr-defined]
+    blocks = [slice(s, s + 2048) for s in range(0, len(X), 2048)]
+    with team():
+        Z = normalise(X, kernel.mean)  # type: ignore[attr-defined]
+        start = time.perf_counter()
+        parts = map_threads(lambda rows: Z[rows] @ E[:, :-2].T, blocks)
+        d = parts[0].shape[1]
+        every = max(1, len(X) // (16 * d))
+        map_threads(lambda part: part[::every].T @ part[::every], parts)
+        for step in range(int(n_steps.max()) + 1):
+            m = max(int(np.sum(n_steps >= step)), 1)
+            W = np.ones((d, m), np.float32)
+            R = np.ones((2048, m), np.float32)
+            map_threads(lambda part, W=W, R=R: (part @ W, R[: len(part)].T @ part), parts)
+        del start
+
+
+def memory(args: argparse.Namespace) -> None:
+    """Peak memory of a fit beyond that of loading the data, each in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.sih", "peak", "--data", args.data, "--anchors", str(args.anchors)]
+    print(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+
+
+def peak(X: Array, y: Array, args: argparse.Namespace) -> None:
+    SIH(n_anchors=20, random_state=0).fit(X[::50], y[::50])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    SIH(n_anchors=args.anchors, kernel_width=0.7, random_state=0).fit(X, y)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    phi = len(X) * (args.anchors + 1) * 4 / 2**20
+    print(f"peak of a fit: {after - before:.0f} MB more than before it; Φ {phi:.0f} MB; bar {2.5 * phi + 500:.0f} MB")
+
+
+def quality(X: Array, y: Array, X_test: Array, y_test: Array, args: argparse.Namespace) -> None:
+    width = args.width if args.width == "auto" else float(args.width)
+    rows = []
+    for seed in range(args.seeds):
+        hasher = SIH(n_anchors=args.anchors, anchors=args.how, kernel_width=width, C_x=args.C, random_state=seed)
+        seconds = timed(lambda hasher=hasher: hasher.fit(X, y))
+        scores = leave_one_out(hasher.transform(X_test), y_test)
+        rows.append((scores.mAP, scores.precision[2]))
+        print(f"seed {seed}: mAP {scores.mAP:.4f}, precision at 2 {scores.precision[2]:.4f}, {seconds:.1f} s", flush=True)
+    mAP, precision = np.array(rows).T
+    print(
+        f"{args.data}, {args.anchors} {args.how} anchors, width {width}, C {args.C:g}: mAP {mAP.mean():.4f} ± "
+        f"{mAP.std():.4f}, precision at 2 {precision.mean():.4f} ± {precision.std():.4f} ({args.seeds} seeds)"
+    )
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
