@@ -1,7 +1,7 @@
 """SIH as a whole: fit beside SDH, the share of matrix products, peak memory, mAP over seeds.
 
-``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in turns, and
-measures how much of a fit is spent in matrix products. ``memory`` reports the peak memory of a fit in units of Φ.
+``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in turns,
+and measures how much of a fit is spent in matrix products. ``memory`` reports the peak memory of a fit beside Φ.
 ``quality`` prints mAP on the test images over seeds. Only ratios within one run mean anything.
 """
 
@@ -63,20 +63,23 @@ def speed(X: Array, y: Array, args: argparse.Namespace) -> None:
         sdh = timed(lambda: SDH(**common).fit(X, y))
         hasher = SIH(C_x=args.C, **common)
         sih = timed(lambda hasher=hasher: hasher.fit(X, y))
-        products = timed(lambda: the_products(X, kernel, hasher.report_.rounds[0].n_steps))
+        steps = hasher.report_.rounds[0].n_steps
+        products = timed(lambda steps=steps: the_products(X, kernel, steps))
         ratios.append(sih / sdh)
         shares.append(products / sih)
-        print(f"SDH {sdh:.2f} s, SIH {sih:.2f} s ({hasher.report_}), its products alone {products:.2f} s", flush=True)
+        print(
+            f"SDH {sdh:.2f} s, SIH {sih:.2f} s, its products alone {products:.2f} s; {hasher.report_}",
+            flush=True,
+        )
     print(f"SIH / SDH: {np.median(ratios):.2f}; matrix products: {100 * np.median(shares):.0f} % of a fit")
 
 
 def the_products(X: Array, kernel: Callable[[Array], Array], n_steps: Array) -> None:
-    """The matrix products of a fit and nothing else: Φ, the sampled Gram matrix, two a step for the bits still open."""
+    """The matrix products of a fit: Φ, the sampled Gram matrix, two a step for the bits still open."""
     E = kernel._extended  # type: ignore[attr-defined]
     blocks = [slice(s, s + 2048) for s in range(0, len(X), 2048)]
     with team():
         Z = normalise(X, kernel.mean)  # type: ignore[attr-defined]
-        start = time.perf_counter()
         parts = map_threads(lambda rows: Z[rows] @ E[:, :-2].T, blocks)
         d = parts[0].shape[1]
         every = max(1, len(X) // (16 * d))
@@ -86,12 +89,12 @@ def the_products(X: Array, kernel: Callable[[Array], Array], n_steps: Array) -> 
             W = np.ones((d, m), np.float32)
             R = np.ones((2048, m), np.float32)
             map_threads(lambda part, W=W, R=R: (part @ W, R[: len(part)].T @ part), parts)
-        del start
 
 
 def memory(args: argparse.Namespace) -> None:
     """Peak memory of a fit beyond that of loading the data, each in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.sih", "peak", "--data", args.data, "--anchors", str(args.anchors)]
+    command = [sys.executable, "-m", "benchmarks.sih", "peak", "--data", args.data]
+    command += ["--anchors", str(args.anchors)]
     print(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
 
 
@@ -101,22 +104,25 @@ def peak(X: Array, y: Array, args: argparse.Namespace) -> None:
     SIH(n_anchors=args.anchors, kernel_width=0.7, random_state=0).fit(X, y)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     phi = len(X) * (args.anchors + 1) * 4 / 2**20
-    print(f"peak of a fit: {after - before:.0f} MB more than before it; Φ {phi:.0f} MB; bar {2.5 * phi + 500:.0f} MB")
+    print(
+        f"peak of a fit: {after - before:.0f} MB; Φ {phi:.0f} MB; bar (2.5 Φ + 500) {2.5 * phi + 500:.0f} MB"
+    )
 
 
 def quality(X: Array, y: Array, X_test: Array, y_test: Array, args: argparse.Namespace) -> None:
     width = args.width if args.width == "auto" else float(args.width)
     rows = []
     for seed in range(args.seeds):
-        hasher = SIH(n_anchors=args.anchors, anchors=args.how, kernel_width=width, C_x=args.C, random_state=seed)
+        params = {"n_anchors": args.anchors, "anchors": args.how, "kernel_width": width, "C_x": args.C}
+        hasher = SIH(**params, random_state=seed)
         seconds = timed(lambda hasher=hasher: hasher.fit(X, y))
         scores = leave_one_out(hasher.transform(X_test), y_test)
         rows.append((scores.mAP, scores.precision[2]))
-        print(f"seed {seed}: mAP {scores.mAP:.4f}, precision at 2 {scores.precision[2]:.4f}, {seconds:.1f} s", flush=True)
+        print(f"seed {seed}: {scores.mAP:.4f}, {scores.precision[2]:.4f}, {seconds:.1f} s", flush=True)
     mAP, precision = np.array(rows).T
     print(
-        f"{args.data}, {args.anchors} {args.how} anchors, width {width}, C {args.C:g}: mAP {mAP.mean():.4f} ± "
-        f"{mAP.std():.4f}, precision at 2 {precision.mean():.4f} ± {precision.std():.4f} ({args.seeds} seeds)"
+        f"{args.data}, {args.anchors} {args.how} anchors, width {width}, C {args.C:g}: mAP "
+        f"{mAP.mean():.4f} ± {mAP.std():.4f}, precision at 2 {precision.mean():.4f} ± {precision.std():.4f} ({args.seeds} seeds)"
     )
 
 

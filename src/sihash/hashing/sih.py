@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable
+from itertools import count, islice
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -57,7 +58,8 @@ class SIH(Hasher):
     lam : float, optional
         λ; None means ``n_bits · 10⁸`` as in the paper.
     gamma : float
-        Price of imbalance γ; 0 leaves balance out, in the first words as well.
+        Price of imbalance γ; 0 leaves balance out, in the first words as well. The paper's 10⁵ suits tens of
+        thousands of rows; on few rows it tears classes apart, so the default is smaller.
     max_iter : int
         Rounds of Algorithm 1 at most.
     tol : float
@@ -112,7 +114,7 @@ class SIH(Hasher):
         C_x: float = 32.0,
         C_b: float = 1e-3,
         lam: float | None = None,
-        gamma: float = 1e5,
+        gamma: float = 1e3,
         max_iter: int = 5,
         tol: float = 0.01,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
@@ -369,7 +371,8 @@ class SIH(Hasher):
     def _new_ids(
         self, ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]
     ) -> list[Hashable]:
-        names: list[Hashable] = list(range(first, first + n) if ids is None else ids)
+        numbers = (k for k in count(first) if k not in taken)
+        names: list[Hashable] = list(islice(numbers, n) if ids is None else ids)
         if len(names) != n:
             raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
         known = [name for name in names if name in taken]

@@ -27,6 +27,11 @@ class Change:
     remove_ids: Iterable[Hashable] = ()
     remove_classes: Iterable[Hashable] = ()
 
+    def __post_init__(self) -> None:
+        for name in ("ids", "remove_ids", "remove_classes"):  # read more than once
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else tuple(value))
+
 
 def passive(hasher: SIH, change: Change) -> SIH:
     """Go on with the hash functions of before."""
@@ -45,14 +50,10 @@ def from_scratch(hasher: SIH, change: Change) -> SIH:
     """Learn hash functions anew on the changed collection, with the parameters of ``hasher``."""
     gone, gone_classes = set(change.remove_ids), set(change.remove_classes)
     X, y, ids = hasher.training_rows()
-    stays = np.array([i not in gone and label not in gone_classes for i, label in zip(ids, y, strict=True)])
-    X, y, ids = (
-        X[stays],
-        [label for label, s in zip(y, stays, strict=True) if s],
-        np.array(ids, dtype=object)[stays],
-    )
-    names = list(ids)
+    stays = [k for k in range(len(y)) if ids[k] not in gone and y[k] not in gone_classes]
+    X, y, ids = X[stays], [y[k] for k in stays], [ids[k] for k in stays]
     if change.X is not None:
-        new = list(change.ids) if change.ids is not None else [f"new {i}" for i in range(len(change.X))]
-        X, y, names = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), names + new
-    return clone(hasher).fit(X, y, ids=names)
+        first = max((i for i in ids if isinstance(i, int)), default=-1) + 1
+        new = range(first, first + len(change.X)) if change.ids is None else change.ids
+        X, y, ids = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), ids + list(new)
+    return clone(hasher).fit(X, y, ids=ids)

@@ -39,7 +39,10 @@ KAPPA = 0.2  # share of rows in the band, per unit of width
 SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 WIDEST_BAND = 0.5
-OWN_HESSIAN_EVERY = 8  # steps after which a bit that is still open gets a Hessian of its own band
+OWN_HESSIAN_AFTER, OWN_HESSIAN_EVERY = (
+    12,
+    8,
+)  # steps until an open bit gets a Hessian of its own, then renews it
 MAX_STEPS = 300
 FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
 
@@ -176,7 +179,8 @@ class _Run:
 
     def step(self) -> None:
         M, bits = self.M, self.bits
-        if (self.n_taken + 1) % OWN_HESSIAN_EVERY == 0:
+        late = self.n_taken - OWN_HESSIAN_AFTER
+        if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
             self._take_own_hessians()
         gradient = M.W[bits] - M.C * self._plane_sum()
         direction = self._direction(gradient)
@@ -245,7 +249,10 @@ class _Run:
         M, bits = self.M, self.bits
         gain = self.upper[bits] - M.upper()[bits]
         self.upper[bits] = M.upper()[bits]
-        self.lower[bits] = np.maximum(self.lower[bits], M.lower(bits))
+        # While steps still gain more than the gap may be, there is no bound to be had that closes it.
+        ripe = bits[gain <= self.tol * self.upper[bits]]
+        if len(ripe):
+            self.lower[ripe] = np.maximum(self.lower[ripe], M.lower(ripe))
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the

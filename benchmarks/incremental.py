@@ -1,0 +1,157 @@
+"""Updates beside learning from scratch, on CIFAR-10 GIST: share of the time, and mAP of both.
+
+``python -m benchmarks.incremental`` prints a row for every kind of change; ``--stream`` adds 50 updates in a row,
+``--growth`` the same change on half and on all of the rows. Times are shares of a fit from scratch on the final rows,
+taken right after the update in the same run (medians over ``--repeats``); only these ratios mean anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sihash import SIH, datasets
+from sihash._typing import Array
+from sihash.evaluation import leave_one_out
+
+
+class Bench:
+    """Shuffled training rows, test rows, and hashers with one set of parameters."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        data = datasets.load("cifar10", features="gist")
+        order = np.random.RandomState(0).permutation(len(data.X_train))[: args.rows]
+        self.X, self.y = np.ascontiguousarray(data.X_train[order]), np.asarray(data.y_train)[order]
+        self.X_test, self.y_test = data.X_test, np.asarray(data.y_test)
+        self.classes = np.unique(self.y)
+        self.params: dict[str, Any] = {"kernel_width": 0.8, "anchors": args.how, "solver": args.solver}
+        self.params |= {"n_anchors": args.anchors, "random_state": 0}
+        self.fit(np.arange(0, len(self.X), 20))  # compiled kernels are loaded outside the timer
+
+    def fit(self, rows: Array) -> SIH:
+        return SIH(**self.params).fit(self.X[rows], self.y[rows], ids=rows.tolist())
+
+    def mAP(self, hasher: SIH, classes: Array) -> float:
+        asked = np.isin(self.y_test, classes)
+        return leave_one_out(hasher.transform(self.X_test[asked]), self.y_test[asked]).mAP
+
+    def row(
+        self, name: str, before: Array, change: Callable[[SIH], object], after: Array, repeats: int
+    ) -> None:
+        """Print one kind of change: the update and the fit from scratch, one after the other."""
+        shares, results = [], []
+        classes = np.unique(self.y[after])
+        for _ in range(repeats):
+            hasher = self.fit(before)
+            passive = self.mAP(hasher, classes)
+            update = timed(lambda hasher=hasher: change(hasher))
+            start = time.perf_counter()
+            scratch = self.fit(after)
+            shares.append(update / (time.perf_counter() - start))
+            results.append((passive, self.mAP(hasher, classes), self.mAP(scratch, classes)))
+        passive, incremental, fresh = np.mean(results, axis=0)
+        print(
+            f"{name:24} {np.median(shares):6.2f}   {hasher.report_.n_steps:5.1f} of {scratch.report_.n_steps:4.1f}   "
+            f"{passive:.4f}  {incremental:.4f}  {fresh:.4f}  {incremental - fresh:+.4f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--anchors", type=int, default=1000)
+    parser.add_argument("--how", default="random", help="how anchors are chosen: random or kmeans")
+    parser.add_argument("--solver", default="smooth", choices=["smooth", "ocas"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--stream", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    args = parser.parse_args()
+    bench = Bench(args)
+    changes(bench, args.repeats)
+    if args.growth:
+        growth(bench, args.repeats)
+    if args.stream:
+        stream(bench)
+
+
+def changes(bench: Bench, repeats: int) -> None:
+    rows, y = np.arange(len(bench.X)), bench.y
+    last = bench.classes[-1]
+    print("change                   time/scratch   steps       passive  incremental  scratch  difference")
+
+    def add(new: Array) -> Callable[[SIH], object]:
+        return lambda h: h.add(bench.X[new], y[new], ids=new.tolist())
+
+    for share in (0.01, 0.1):
+        n = round(len(rows) / (1 + share))
+        bench.row(f"+ {share:.0%} images", rows[:n], add(rows[n:]), rows, repeats)
+    n = len(rows) // 100
+    bench.row("- 1% images", rows, lambda h: h.remove(range(n)), rows[n:], repeats)
+    bench.row("one class deleted", rows, lambda h: h.remove_classes([last]), rows[y != last], repeats)
+    bench.row("one class added to nine", rows[y != last], add(rows[y == last]), rows, repeats)
+    three = np.isin(y, bench.classes[-3:])
+    bench.row("three added to seven", rows[~three], add(rows[three]), rows, repeats)
+    ten_percent_first(bench, repeats)
+
+
+def ten_percent_first(bench: Bench, repeats: int) -> None:
+    """The paper's claim: a fit on 10 % and an update to all is cheaper than a fit on all."""
+    rows, n = np.arange(len(bench.X)), len(bench.X) // 10
+    totals = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        hasher = bench.fit(rows[:n])
+        hasher.add(bench.X[n:], bench.y[n:], ids=rows[n:].tolist())
+        both = time.perf_counter() - start
+        totals.append(both / timed(lambda: bench.fit(rows)))
+    score = bench.mAP(hasher, bench.classes)
+    print(f"10 % first, then the rest: {np.median(totals):.2f} of a fit on all, mAP {score:.4f}", flush=True)
+
+
+def growth(bench: Bench, repeats: int) -> None:
+    """The same change of fixed size on half of the rows and on all of them."""
+    size, costs = len(bench.X) // 100, []
+    for n in (len(bench.X) // 2, len(bench.X)):
+        rows = np.arange(n)
+        seconds = []
+        for _ in range(repeats):
+            hasher = bench.fit(rows[:-size])
+            new = rows[-size:]
+            seconds.append(
+                timed(lambda h=hasher, new=new: h.add(bench.X[new], bench.y[new], ids=new.tolist()))
+            )
+        costs.append(float(np.median(seconds)))
+    print(
+        f"+ {size} images: {costs[1] / costs[0]:.2f} times the cost when the collection is twice as large",
+        flush=True,
+    )
+
+
+def stream(bench: Bench, n_updates: int = 50) -> None:
+    """Classes go and come back, one an update; drift is the distance to a fit from scratch at the end."""
+    rows, y = np.arange(len(bench.X)), bench.y
+    hasher = bench.fit(rows)
+    for k in range(n_updates // 2):
+        label = bench.classes[k % len(bench.classes)]
+        own = rows[y == label]
+        hasher.remove_classes([label]).add(bench.X[own], y[own], ids=own.tolist())
+    scratch = bench.fit(rows)
+    ours, fresh = bench.mAP(hasher, bench.classes), bench.mAP(scratch, bench.classes)
+    print(
+        f"{n_updates} single-class updates: mAP {ours:.4f}, from scratch {fresh:.4f}, drift {ours - fresh:+.4f}"
+    )
+
+
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()
