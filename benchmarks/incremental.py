@@ -1,8 +1,9 @@
 """Updates beside learning from scratch, on CIFAR-10 GIST: share of the time, and mAP of both.
 
-``python -m benchmarks.incremental`` prints a row for every kind of change; ``--stream`` adds 50 updates in a row,
-``--growth`` the same change on half and on all of the rows. Times are shares of a fit from scratch on the final rows,
-taken right after the update in the same run (medians over ``--repeats``); only these ratios mean anything.
+``python -m benchmarks.incremental`` prints a row for every kind of change; ``--stream`` adds 50 updates in
+a row, ``--growth`` the same change on half and on all of the rows. Times are shares of a fit from scratch
+on the final rows, taken right after the update in the same run (medians over ``--repeats``); only these
+ratios mean anything.
 """
 
 from __future__ import annotations

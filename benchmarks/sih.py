@@ -1,8 +1,9 @@
 """SIH as a whole: fit beside SDH, the share of matrix products, peak memory, mAP over seeds.
 
-``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in turns,
-and measures how much of a fit is spent in matrix products. ``memory`` reports the peak memory of a fit beside Φ.
-``quality`` prints mAP on the test images over seeds. Only ratios within one run mean anything.
+``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in
+turns, and measures how much of a fit is spent in matrix products. ``memory`` reports the peak memory of a
+fit beside Φ. ``quality`` prints mAP on the test images over seeds. Only ratios within one run mean
+anything.
 """
 
 from __future__ import annotations

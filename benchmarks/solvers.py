@@ -1,8 +1,8 @@
 """The binary SVMs of 32 bits beside scikit-learn's LinearSVC, and both solvers beside each other.
 
 ``python -m benchmarks.solvers`` takes CIFAR-10 GIST (50,000 × 1,000 anchors × 32 bits, C = 16, σ = 0.8), or
-made data of that size with ``--made``. LinearSVC is timed on a few bits, each until its primal is within 1 % of
-the one we certify, and multiplied. Only ratios within one run mean anything.
+made data of that size with ``--made``. LinearSVC is timed on a few bits, each until its primal is within 1
+% of the one we certify, and multiplied. Only ratios within one run mean anything.
 """
 
 from __future__ import annotations

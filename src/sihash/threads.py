@@ -21,6 +21,7 @@ Result = TypeVar("Result")
 
 _blas = ThreadpoolController().select(user_api="blas")
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("sihash_pool", default=None)
+_team_size: ContextVar[int] = ContextVar("sihash_team_size", default=1)
 
 
 def n_threads() -> int:
@@ -40,11 +41,17 @@ def team() -> Iterator[None]:
         yield
         return
     with _blas.limit(limits=1), ThreadPoolExecutor(count) as pool:
-        token = _pool.set(pool)
+        tokens = _pool.set(pool), _team_size.set(count)
         try:
             yield
         finally:
-            _pool.reset(token)
+            _pool.reset(tokens[0])
+            _team_size.reset(tokens[1])
+
+
+def n_threads_of_team() -> int:
+    """How many threads `map_threads` has here."""
+    return n_threads() if _pool.get() is None else _team_size.get()
 
 
 def map_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:

@@ -54,6 +54,10 @@ class Bundle:
     def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
         """Replace the planes of a slot for ``bits``: ``g`` (bits × n_groups × d), ``a`` (bits × n_groups)."""
         self.g[bits, :, slot], self.a[bits, :, slot] = g, a
+        self.touch(bits, slot)
+
+    def touch(self, bits: Array, slot: int) -> None:
+        """The planes of ``slot`` were changed: they are the newest now, and what depends on them is renewed."""
         self.newest[bits] = slot
         if self._K is not None:
             self._refresh_gram(bits, slot)

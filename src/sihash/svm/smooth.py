@@ -27,19 +27,18 @@ from scipy.linalg import cholesky, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.svm import linesearch, ocas
+from sihash.svm import dual, linesearch, ocas
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block, RowBlocks, sum_arrays
 from sihash.svm.machines import Log, Machines, Solution
 from sihash.threads import map_threads
 
-N_SLOTS = 3  # planes kept a group: the last three gradients
-MEMORY = 6  # curvature pairs kept a bit
-KAPPA = 0.2  # share of rows in the band, per unit of width
-SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
-SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-WIDEST_BAND = 0.5
-OWN_HESSIAN_AFTER, OWN_HESSIAN_EVERY = (
+N_SLOTS = 3  # planes kept a group: the last three gradients ... ASCENDED = N_SLOTS  # ... and one slot for
+the best dual point near the last of them MEMORY = 6  # curvature pairs kept a bit KAPPA = 0.2  # share of
+rows in the band, per unit of width SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of
+its order SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up WIDEST_BAND = 0.5
+MAX_ASCENTS = 3  # sweeps in a row ASCENT_SHARE = 0.05  # of the allowed gap: weights that gain less in a
+step are good enough to work on the bound OWN_HESSIAN_AFTER, OWN_HESSIAN_EVERY = (
     12,
     8,
 )  # steps until an open bit gets a Hessian of its own, then renews it
@@ -54,7 +53,7 @@ class SmoothMachines(Machines):
     """Kept between solves besides the planes: scores of every row, band, curvature pairs, Hessian."""
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
-        super().__init__(rows, C, N_SLOTS)
+        super().__init__(rows, C, N_SLOTS + 1)
         d = rows.n_features
         self.width = np.full(self.m, WIDEST_BAND)
         self.latest = np.zeros(self.m, dtype=np.intp)  # the slot whose plane is the gradient at W ...
@@ -253,6 +252,7 @@ class _Run:
         ripe = bits[gain <= self.tol * self.upper[bits]]
         if len(ripe):
             self.lower[ripe] = np.maximum(self.lower[ripe], M.lower(ripe))
+        self._ascend(bits[gain <= ASCENT_SHARE * self.tol * self.upper[bits]])
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
@@ -266,6 +266,20 @@ class _Run:
             self.bits = bits[still]
             if len(self.bits):
                 self.rows.map(_lay_out, self.bits)
+
+    def _ascend(self, done: Array) -> None:
+        """Where the weights hardly gain any more and only the bound is missing, improve the dual point."""
+        M = self.M
+        source = int(M.latest[self.bits[0]])
+        for _ in range(MAX_ASCENTS):
+            done = done[~M.closed(self.upper, self.lower, self.tol)[done]]
+            if not len(done):
+                break
+            dual.ascend(self.rows, M.bundle, M.C, done, source, ASCENDED)
+            self.lower[done] = np.maximum(self.lower[done], M.lower(done))
+            # Once more, from here, where little is missing.
+            gap = self.upper[done] - self.lower[done]
+            done, source = done[gap <= 2 * self.tol * self.upper[done]], ASCENDED
 
     def _direction(self, gradient: Array) -> Array:
         """L-BFGS, all bits at once; a pair with ``rho = 0`` drops out by itself."""
