@@ -55,9 +55,10 @@ class Bench:
             shares.append(update / (time.perf_counter() - start))
             results.append((passive, self.mAP(hasher, classes), self.mAP(scratch, classes)))
         passive, incremental, fresh = np.mean(results, axis=0)
+        steps = f"{hasher.report_.n_steps:5.1f} of {scratch.report_.n_steps:4.1f}"
         print(
-            f"{name:24} {np.median(shares):6.2f}   {hasher.report_.n_steps:5.1f} of {scratch.report_.n_steps:4.1f}   "
-            f"{passive:.4f}  {incremental:.4f}  {fresh:.4f}  {incremental - fresh:+.4f}",
+            f"{name:24} {np.median(shares):6.2f}   {steps}   {passive:.4f}  {incremental:.4f}  {fresh:.4f}  "
+            f"{incremental - fresh:+.4f}",
             flush=True,
         )
 
@@ -143,9 +144,8 @@ def stream(bench: Bench, n_updates: int = 50) -> None:
         hasher.remove_classes([label]).add(bench.X[own], y[own], ids=own.tolist())
     scratch = bench.fit(rows)
     ours, fresh = bench.mAP(hasher, bench.classes), bench.mAP(scratch, bench.classes)
-    print(
-        f"{n_updates} single-class updates: mAP {ours:.4f}, from scratch {fresh:.4f}, drift {ours - fresh:+.4f}"
-    )
+    drift = f"{ours - fresh:+.4f}"
+    print(f"{n_updates} single-class updates: mAP {ours:.4f}, from scratch {fresh:.4f}, drift {drift}")
 
 
 def timed(work: Callable[[], object]) -> float:

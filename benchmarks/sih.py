@@ -122,8 +122,9 @@ def quality(X: Array, y: Array, X_test: Array, y_test: Array, args: argparse.Nam
         print(f"seed {seed}: {scores.mAP:.4f}, {scores.precision[2]:.4f}, {seconds:.1f} s", flush=True)
     mAP, precision = np.array(rows).T
     print(
-        f"{args.data}, {args.anchors} {args.how} anchors, width {width}, C {args.C:g}: mAP "
-        f"{mAP.mean():.4f} ± {mAP.std():.4f}, precision at 2 {precision.mean():.4f} ± {precision.std():.4f} ({args.seeds} seeds)"
+        f"{args.data}, {args.anchors} {args.how} anchors, width {width}, C {args.C:g}, {args.seeds} seeds: "
+        f"mAP {mAP.mean():.4f} ± {mAP.std():.4f}, "
+        f"precision at 2 {precision.mean():.4f} ± {precision.std():.4f}"
     )
 
 

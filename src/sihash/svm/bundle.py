@@ -57,7 +57,7 @@ class Bundle:
         self.touch(bits, slot)
 
     def touch(self, bits: Array, slot: int) -> None:
-        """The planes of ``slot`` were changed: they are the newest now, and what depends on them is renewed."""
+        """The planes of ``slot`` were changed: they are the newest now; what depends on them is renewed."""
         self.newest[bits] = slot
         if self._K is not None:
             self._refresh_gram(bits, slot)

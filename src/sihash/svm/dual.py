@@ -18,7 +18,7 @@ from sihash.threads import map_threads, n_threads_of_team
 
 
 def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, target: int) -> None:
-    """One sweep over all rows for ``bits``: from the shares and planes of slot ``source`` into slot ``target``."""
+    """One sweep over all rows for ``bits``: from the shares and planes of ``source`` to slot ``target``."""
     bundle.g[bits, :, target], bundle.a[bits, :, target] = (
         bundle.g[bits, :, source],
         bundle.a[bits, :, source],

@@ -33,18 +33,19 @@ from sihash.svm.blocks import Block, RowBlocks, sum_arrays
 from sihash.svm.machines import Log, Machines, Solution
 from sihash.threads import map_threads
 
-N_SLOTS = 3  # planes kept a group: the last three gradients ... ASCENDED = N_SLOTS  # ... and one slot for
-the best dual point near the last of them MEMORY = 6  # curvature pairs kept a bit KAPPA = 0.2  # share of
-rows in the band, per unit of width SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of
-its order SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up WIDEST_BAND = 0.5
-MAX_ASCENTS = 3  # sweeps in a row ASCENT_SHARE = 0.05  # of the allowed gap: weights that gain less in a
-step are good enough to work on the bound OWN_HESSIAN_AFTER, OWN_HESSIAN_EVERY = (
-    12,
-    8,
-)  # steps until an open bit gets a Hessian of its own, then renews it
+N_SLOTS = 3  # planes kept a group: the last three gradients ...
+ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them
+MEMORY = 6  # curvature pairs kept a bit
+KAPPA = 0.2  # share of rows in the band, per unit of width
+SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
+SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
+WIDEST_BAND = 0.5
+ASCENT_SHARE = 0.05  # of the allowed gap: where a step gains less, work on the bound ...
+MAX_ASCENTS = 3  # ... by so many sweeps in a row
+OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
+OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 MAX_STEPS = 300
 FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
-
 
 _KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # one entry a bit each
 
