@@ -11,12 +11,12 @@ from sihash.svm.smooth import ASCENDED, SmoothMachines, _Run
 from sihash.threads import team
 
 
-def after_some_steps(seed, n_steps=3, n=5000, d=12, m=5, C=4.0):
+def after_some_steps(seed, n_steps=2, n=5000, d=12, m=5, C=4.0):
     rng = np.random.RandomState(seed)
     Phi = rng.uniform(size=(n, d)).astype(np.float32)
     Y = np.where(Phi @ rng.normal(size=(d, m)) + 0.5 * rng.normal(size=(n, m)) > 0, 1, -1).astype(np.int8)
     machines = SmoothMachines(RowBlocks.of(Phi, Y=Y), C)
-    run = _Run(machines, 1e-9)
+    run = _Run(machines, 1e-3)
     for _ in range(n_steps):
         run.step()
     return machines
