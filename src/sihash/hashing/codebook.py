@@ -12,6 +12,8 @@ from sihash._typing import Array
 
 CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
+# What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
+NEW_WORD_BALANCE = 0.005
 
 
 def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
@@ -71,7 +73,7 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
     best, best_cost = None, np.inf
     for _ in range(N_STARTS if len(sizes) <= 64 else 1):
         words = random_words(n_bits, sizes, balanced, rng)
-        improve_words(words, sizes, np.arange(len(sizes)), balanced, rng)
+        improve_words(words, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0, rng)
         cost = _crowding(words)
         if best is None or cost < best_cost:
             best, best_cost = words, cost
@@ -89,7 +91,7 @@ def new_words(
     for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
         added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
         everything = np.concatenate([words, added])
-        improve_words(everything, all_sizes, joined, balanced, rng)
+        improve_words(everything, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0, rng)
         cost = _crowding(everything)
         if best is None or cost < best_cost:
             best, best_cost = everything[len(words) :], cost
@@ -98,7 +100,7 @@ def new_words(
 
 
 def improve_words(
-    words: Array, sizes: Array, movable: Array, balanced: bool, rng: np.random.RandomState
+    words: Array, sizes: Array, movable: Array, balance: float, rng: np.random.RandomState
 ) -> None:
     """Change bits of the ``movable`` words, in place, while that lowers crowding plus imbalance.
 
@@ -111,8 +113,8 @@ def improve_words(
     soft = _softness(n_bits)
     cost_of = np.exp(np.arange(-n_bits, n_bits + 1) / soft)  # by inner product + n_bits
     weight = np.asarray(sizes, dtype=float) / np.mean(sizes)
-    # A column off by one average class costs about as much as c pairs at the usual distance.
-    price = float(c) if balanced else 0.0
+    # At balance 1, a column off by one average class costs about as much as c pairs at the usual distance.
+    price = balance * c
     V = words.astype(np.int64)
     n_tries = int(min(30 * len(movable) ** 2 * n_bits, 3e7 / c))
     _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, rng.randint(2**31 - 1))
