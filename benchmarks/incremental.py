@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from benchmarks.timing import timed
 
 from sihash import SIH, datasets
 from sihash._typing import Array
@@ -146,12 +147,6 @@ def stream(bench: Bench, n_updates: int = 50) -> None:
     ours, fresh = bench.mAP(hasher, bench.classes), bench.mAP(scratch, bench.classes)
     drift = f"{ours - fresh:+.4f}"
     print(f"{n_updates} single-class updates: mAP {ours:.4f}, from scratch {fresh:.4f}, drift {drift}")
-
-
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

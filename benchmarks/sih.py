@@ -12,10 +12,10 @@ import argparse
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
+from benchmarks.timing import timed
 
 from sihash import SIH, datasets
 from sihash._typing import Array
@@ -126,12 +126,6 @@ def quality(X: Array, y: Array, X_test: Array, y_test: Array, args: argparse.Nam
         f"mAP {mAP.mean():.4f} ± {mAP.std():.4f}, "
         f"precision at 2 {precision.mean():.4f} ± {precision.std():.4f}"
     )
-
-
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

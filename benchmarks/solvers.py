@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 
 import numpy as np
 from sklearn.svm import LinearSVC
@@ -74,27 +73,20 @@ def report(method: str, Phi: Array, Y: Array, C: float) -> Solution:
 
 
 def compare_with_liblinear(Phi: Array, Y: Array, C: float, ours: Solution, n_bits: int) -> None:
-    """LinearSVC on a few bits, with ever more iterations until its primal is within 1 % of ours."""
+    """LinearSVC on a few bits, run to its own end: on the way there its primal goes up and down."""
     seconds = []
     for j in np.linspace(0, N_BITS - 1, n_bits).astype(int):
-        for max_iter in (20, 40, 80, 160, 320, 640):
-            svc = LinearSVC(
-                loss="hinge", C=C, fit_intercept=False, tol=1e-9, max_iter=max_iter, random_state=0
-            )
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                start = time.perf_counter()
-                svc.fit(Phi, Y[:, j])
-                taken = time.perf_counter() - start
-            w = svc.coef_[0]
-            primal = 0.5 * w @ w + C * np.maximum(0, 1 - Y[:, j] * (Phi @ w)).sum()
-            share = primal / ours.upper[j]
-            print(
-                f"  LinearSVC, bit {j}, {max_iter} iterations: {taken:.1f} s, {share:.4f} of ours", flush=True
-            )
-            if primal <= 1.01 * ours.upper[j]:
-                break
-        seconds.append(taken)
+        svc = LinearSVC(loss="hinge", C=C, fit_intercept=False, max_iter=100_000, random_state=0)
+        start = time.perf_counter()
+        svc.fit(Phi, Y[:, j])
+        seconds.append(time.perf_counter() - start)
+        w = svc.coef_[0]
+        primal = 0.5 * w @ w + C * np.maximum(0, 1 - Y[:, j] * (Phi @ w)).sum()
+        print(
+            f"  LinearSVC, bit {j}: {seconds[-1]:.1f} s, {svc.n_iter_} iterations, objective "
+            f"{primal / ours.upper[j]:.4f} of ours",
+            flush=True,
+        )
     total = N_BITS * float(np.mean(seconds))
     ratio = total / ours.history.seconds[-1]
     print(f"LinearSVC, all {N_BITS} bits: about {total:.0f} s, {ratio:.0f} times as long")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Hashable, Iterable
 from itertools import count, islice
@@ -176,9 +177,9 @@ class SIH(Hasher):
         names = self._new_ids(ids, len(X), learner.next_key, learner.key_of)
         report = Report("add", n_added=len(X))
         with report.phase("rows"):
-            twin = learner.twin()
-            changes.join(twin, X.astype(np.float32, copy=False), _as_list(y), names, self._rng)
-        return self._update(twin, report)
+            twin, rng = learner.twin(), copy.deepcopy(self._rng)
+            changes.join(twin, X.astype(np.float32, copy=False), _as_list(y), names, rng)
+        return self._update(twin, report, rng)
 
     def remove(self, ids: Iterable[Hashable]) -> Self:
         """Remove rows by their ids and update the hash functions. A class without rows goes too."""
@@ -225,11 +226,11 @@ class SIH(Hasher):
         report = Report("refresh_anchors")
         with report.phase("kernel"):
             X, y, pair = (learner.in_order(name) for name in ("X", "y", "pair"))
-            kernel = self._make_kernel(X, y, self._rng)
-            twin = learner.rebuilt(kernel, X, y, pair)
-        return self._update(twin, report)
+            rng = copy.deepcopy(self._rng)
+            twin = learner.rebuilt(self._make_kernel(X, y, rng), X, y, pair)
+        return self._update(twin, report, rng)
 
-    def _update(self, twin: Learner, report: Report) -> Self:
+    def _update(self, twin: Learner, report: Report, rng: np.random.RandomState | None = None) -> Self:
         if len(twin.live) < 2:
             raise ValueError(
                 f"This removal would leave {len(twin.live)} class(es); hashing needs two or more. "
@@ -240,6 +241,7 @@ class SIH(Hasher):
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
         self._take(twin, report)
+        self._rng = self._rng if rng is None else rng
         return self
 
     def _take(self, learner: Learner, report: Report) -> None:

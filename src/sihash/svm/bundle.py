@@ -51,8 +51,16 @@ class Bundle:
         twin._K = None if self._K is None else self._K.copy()
         return twin
 
-    def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
-        """Replace the planes of a slot for ``bits``: ``g`` (bits × n_groups × d), ``a`` (bits × n_groups)."""
+    def put(self, bits: Array, slot: int, rows: RowBlocks, parts: list[tuple[Array, ...]]) -> None:
+        """Replace the planes of ``slot`` for ``bits`` by the sum of what every block of ``rows`` adds.
+
+        A part begins with the block's ``Σ π y φ`` (bits × d) and ``Σ π`` (bits).
+        """
+        g = np.zeros((len(bits), self.n_groups, self.g.shape[3]))
+        a = np.zeros((len(bits), self.n_groups))
+        for block, (block_g, block_a, *_) in zip(rows, parts, strict=True):
+            g[:, block.group] += block_g
+            a[:, block.group] += block_a
         self.g[bits, :, slot], self.a[bits, :, slot] = g, a
         self.touch(bits, slot)
 

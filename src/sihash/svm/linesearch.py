@@ -61,6 +61,18 @@ def _next(
     return np.where(open_ended, np.clip(newton, 1.5 * t, 10.0 * t), closed)
 
 
+def rates(block: Block, D: Array) -> None:
+    """The rates ``V`` of the margins along the directions ``D`` (d × bits)."""
+    V = block.scratch["V"]
+    np.matmul(block["Phi"], D, out=V)
+    V *= block.scratch["Y"]
+
+
+def clear(block: Block) -> None:
+    """Let go of margins and rates."""
+    block.scratch = {}
+
+
 def derivatives(block: Block, t: Array, width: Array) -> tuple[Array, Array]:
     return _derivative_sums(block.scratch["Z"], block.scratch["V"], t, width)
 

@@ -76,7 +76,7 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
     while len(bits) and taken < max_steps:
         # 1. The line from the best point so far to the minimum of the model.
         direction = M.bundle.minimiser(M.C)[bits] - M.W[bits]
-        rows.map(_rates, np.ascontiguousarray(direction.T, dtype=np.float32))
+        rows.map(linesearch.rates, np.ascontiguousarray(direction.T, dtype=np.float32))
         t = _search(M, bits, direction)
         # 2. The best point moves; it never gets worse.
         risk = rows.total(_risks, t.astype(np.float32))[0]
@@ -99,7 +99,7 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
         if converged[bits].any():
             bits = bits[~converged[bits]]
             rows.map(_lay_out, bits, M.W[bits].T.astype(np.float32))
-    rows.map(_clear)
+    rows.map(linesearch.clear)
     if len(bits):
         warnings.warn(
             f"{len(bits)} of {M.m} SVMs did not reach a gap of {tol:g} in {taken} steps; "
@@ -124,12 +124,7 @@ def _cut(M: OcasMachines, bits: Array, t: Array) -> None:
     """Cut a plane at the margins ``z + t v`` of every open bit."""
     slot = M.free_slot(bits)
     parts = M.rows.map(_cut_block, t.astype(np.float32), bits, f"pi{slot}")
-    g = np.zeros((len(bits), M.bundle.n_groups, M.rows.n_features))
-    a = np.zeros((len(bits), M.bundle.n_groups))
-    for block, (block_g, block_a) in zip(M.rows, parts, strict=True):
-        g[:, block.group] += block_g
-        a[:, block.group] += block_a
-    M.bundle.put(bits, slot, g, a)
+    M.bundle.put(bits, slot, M.rows, parts)
 
 
 # What the blocks do. Scratch: Y, Z (margins at the best point), V (their rates along the line), R (y·π).
@@ -141,16 +136,6 @@ def _lay_out(block: Block, bits: Array, W: Array) -> None:
     Y = np.ascontiguousarray(block["Y"][:, bits])
     Z = (block["Phi"] @ W) * Y
     block.scratch = {"Y": Y, "Z": Z, "V": np.zeros_like(Z), "R": np.empty_like(Z)}
-
-
-def _clear(block: Block) -> None:
-    block.scratch = {}
-
-
-def _rates(block: Block, D: Array) -> None:
-    V = block.scratch["V"]
-    np.matmul(block["Phi"], D, out=V)
-    V *= block.scratch["Y"]
 
 
 def _risks(block: Block, t: Array) -> tuple[Array]:

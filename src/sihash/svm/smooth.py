@@ -184,7 +184,7 @@ class _Run:
             self._take_own_hessians()
         gradient = M.W[bits] - M.C * self._plane_sum()
         direction = self._direction(gradient)
-        self.rows.map(_rates, np.ascontiguousarray(direction.T, dtype=np.float32))
+        self.rows.map(linesearch.rates, np.ascontiguousarray(direction.T, dtype=np.float32))
         t = linesearch.search(
             self.rows,
             np.einsum("jd,jd->j", M.W[bits], direction),
@@ -235,12 +235,7 @@ class _Run:
         M.clock += 1
         width = M.width[bits].astype(np.float32)
         parts = self.rows.map(_move, t.astype(np.float32), width, bits, f"pi{slot}")
-        g = np.zeros((len(bits), M.bundle.n_groups, self.rows.n_features))
-        a = np.zeros((len(bits), M.bundle.n_groups))
-        for block, (block_g, block_a, _, _) in zip(self.rows, parts, strict=True):
-            g[:, block.group] += block_g
-            a[:, block.group] += block_a
-        M.bundle.put(bits, slot, g, a)
+        M.bundle.put(bits, slot, M.rows, parts)
         M.latest[bits], M.fresh[bits] = slot, True
         M.risk[bits] = sum_arrays(tuple(part[2] for part in parts))
         self.smoothing = M.C * sum_arrays(tuple(part[3] for part in parts))
@@ -318,7 +313,7 @@ class _Run:
     def put_back(self) -> None:
         if len(self.bits):
             self.rows.map(_put_back, self.bits)
-        self.rows.map(_clear)
+        self.rows.map(linesearch.clear)
 
     def hand_over(self) -> None:
         """Let OCAS finish the open bits from where they stand; its lower bound is kept beside the planes."""
@@ -381,16 +376,6 @@ def _lay_out(block: Block, bits: Array) -> None:
 
 def _put_back(block: Block, bits: Array) -> None:
     block["S"][:, bits] = block.scratch["Y"] * block.scratch["Z"]
-
-
-def _clear(block: Block) -> None:
-    block.scratch = {}
-
-
-def _rates(block: Block, D: Array) -> None:
-    V = block.scratch["V"]
-    np.matmul(block["Phi"], D, out=V)
-    V *= block.scratch["Y"]
 
 
 def _move(block: Block, t: Array, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
