@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sihash.threads import map_threads, n_threads, team, uninterrupted
+from sihash.threads import map_threads, n_threads, n_threads_of_team, team, uninterrupted
 
 
 def blas_threads():
@@ -97,3 +97,21 @@ def test_uninterrupted_hands_back_results_and_errors():
     assert uninterrupted(lambda: 5) == 5
     with pytest.raises(ZeroDivisionError):
         uninterrupted(lambda: 1 / 0)
+
+
+def test_teams_of_two_threads_leave_the_blas_as_it_was():
+    before = n_threads()
+    inside, overlapped = threading.Barrier(2, timeout=20), []
+
+    def work():
+        with team():
+            inside.wait()
+            overlapped.append(n_threads_of_team())
+
+    pair = [threading.Thread(target=work) for _ in range(2)]
+    for thread in pair:
+        thread.start()
+    for thread in pair:
+        thread.join()
+    assert overlapped == [before, before]
+    assert n_threads() == before

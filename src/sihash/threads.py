@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which has to be known to be limited)
 from threadpoolctl import ThreadpoolController
@@ -36,17 +37,51 @@ def team() -> Iterator[None]:
     Inside it the BLAS has one thread everywhere. When it ends no thread is left behind for a later fork to
     lose.
     """
-    count = n_threads()
-    if _pool.get() is not None or count <= 1:
+    if _pool.get() is not None:
         yield
         return
-    with _blas.limit(limits=1), ThreadPoolExecutor(count) as pool:
-        tokens = _pool.set(pool), _team_size.set(count)
-        try:
+    count = _limit.enter()
+    try:
+        if count <= 1:
             yield
-        finally:
-            _pool.reset(tokens[0])
-            _team_size.reset(tokens[1])
+            return
+        with ThreadPoolExecutor(count) as pool:
+            tokens = _pool.set(pool), _team_size.set(count)
+            try:
+                yield
+            finally:
+                _pool.reset(tokens[0])
+                _team_size.reset(tokens[1])
+    finally:
+        _limit.leave()
+
+
+class _Limit:
+    """One BLAS thread while any team is at work, in any thread of the program; the last one restores."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_teams = 0
+        self._n_threads = 1
+        self._limiter: Any = None
+
+    def enter(self) -> int:
+        """Returns how many threads there were before the first team came."""
+        with self._lock:
+            if self._n_teams == 0:
+                self._n_threads = n_threads()
+                self._limiter = _blas.limit(limits=1)
+            self._n_teams += 1
+            return self._n_threads
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_teams -= 1
+            if self._n_teams == 0:
+                self._limiter.restore_original_limits()
+
+
+_limit = _Limit()
 
 
 def n_threads_of_team() -> int:
