@@ -17,8 +17,12 @@ lint: $(VENV)/ready
 	$(RUN)lint-imports
 
 bench: $(VENV)/ready
-	$(RUN)python -m benchmarks.solvers
-	$(RUN)python -m benchmarks.incremental
+	$(RUN)python -m benchmarks.solvers --ocas
+	$(RUN)python -m benchmarks.sih speed
+	$(RUN)python -m benchmarks.sih memory
+	$(RUN)python -m benchmarks.sih quality
+	$(RUN)python -m benchmarks.incremental --growth --stream
+	$(RUN)python -m benchmarks.baselines
 
 # Made anew whenever what it is made from changes.
 $(VENV)/ready: pyproject.toml constraints.txt

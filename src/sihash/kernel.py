@@ -23,10 +23,11 @@ def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
 def normalise(X: Array, mean: Array) -> Array:
     """Centre to ``mean``, then scale every row to unit length, in the float type of ``X``.
 
-    A row equal to the mean has no direction and stays zero.
+    A row equal to the mean has no direction and stays zero. Lengths are taken in float64: the squares of
+    large or small float32 numbers leave its range.
     """
     Z = X - mean.astype(X.dtype)
-    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64)).astype(X.dtype)
     Z /= np.where(lengths > 0, lengths, 1)[:, None]
     return Z
 

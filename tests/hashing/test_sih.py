@@ -161,6 +161,18 @@ def test_prediction_is_what_the_code_says():
 # Input of every kind.
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_the_scale_of_the_data_does_not_matter(scale):
+    X, y = blobs(300)
+    plain, scaled = small().fit(X, y), small().fit(X.astype(float) * scale, y)
+    assert np.unpackbits(plain.transform(X) ^ scaled.transform(X.astype(float) * scale)).mean() < 0.01
+
+
+def test_numbers_beyond_float32_are_refused():
+    with pytest.raises(ValueError, match="range of float32"):
+        small().fit(np.array([[1e300, 0.0], [0.0, 1.0]]), [0, 1])
+
+
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match=r"at least two classes, got 1 class"):
         small().fit(np.eye(4), [1, 1, 1, 1])

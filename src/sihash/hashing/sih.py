@@ -368,6 +368,10 @@ class SIH(Hasher):
 
     def _check_training(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
         X = validate_data(self, X, dtype=[np.float32, np.float64], reset=reset, ensure_min_samples=1)
+        if X.dtype == np.float64 and np.abs(X).max(initial=0) > np.finfo(np.float32).max:
+            raise ValueError(
+                "X holds numbers beyond 3e38, the range of float32; scale its columns down first."
+            )
         return X, labels.as_labels(y, len(X))
 
     def _new_ids(
