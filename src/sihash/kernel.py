@@ -23,11 +23,13 @@ def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
 def normalise(X: Array, mean: Array) -> Array:
     """Centre to ``mean``, then scale every row to unit length, in the float type of ``X``.
 
-    A row equal to the mean has no direction and stays zero. Lengths are taken in float64: the squares of
-    large or small float32 numbers leave its range.
+    A row equal to the mean has no direction and stays zero.
     """
     Z = X - mean.astype(X.dtype)
-    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64)).astype(X.dtype)
+    largest = max(Z.max(initial=0), -Z.min(initial=0))
+    if largest > 0 and not 1e-15 < largest < 1e15:  # the squares would leave the range of float32
+        Z /= largest
+    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z))
     Z /= np.where(lengths > 0, lengths, 1)[:, None]
     return Z
 
