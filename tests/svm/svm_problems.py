@@ -6,7 +6,7 @@ import numpy as np
 
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.ocas import OcasMachines
-from sihash.svm.smooth import SmoothMachines
+from sihash.svm.smooth_machines import SmoothMachines
 
 METHODS = ("smooth", "ocas")
 MACHINES = {"smooth": SmoothMachines, "ocas": OcasMachines}

@@ -7,7 +7,8 @@ import pytest
 
 from sihash.svm import dual
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.smooth import ASCENDED, SmoothMachines, _Run
+from sihash.svm.smooth import _Run
+from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import team
 
 

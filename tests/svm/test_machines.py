@@ -22,6 +22,7 @@ from svm_problems import (
 from sihash.svm import ocas, smooth
 from sihash.svm.binary import solve_machines
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.smooth_machines import SmoothMachines
 
 D, M_BITS, C = 4, 3, 2.0
 
@@ -29,9 +30,7 @@ D, M_BITS, C = 4, 3, 2.0
 def few_steps(machines, tol, max_steps):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return (smooth if isinstance(machines, smooth.SmoothMachines) else ocas).solve(
-            machines, tol, max_steps
-        )
+        return (smooth if isinstance(machines, SmoothMachines) else ocas).solve(machines, tol, max_steps)
 
 
 def all_rows(machines):

@@ -10,6 +10,7 @@ from sihash._typing import Array
 from sihash.svm import ocas, smooth
 from sihash.svm.blocks import RowBlocks
 from sihash.svm.machines import Machines, Solution
+from sihash.svm.smooth_machines import SmoothMachines
 from sihash.threads import team
 
 Method = Literal["ocas", "smooth"]
@@ -75,7 +76,7 @@ def solve_binary(
 def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
     """Untrained machines of the solver named ``method``."""
     if method == "smooth":
-        return smooth.SmoothMachines(rows, C)
+        return SmoothMachines(rows, C)
     if method == "ocas":
         return ocas.OcasMachines(rows, C)
     raise ValueError(f"method must be 'ocas' or 'smooth', got {method!r}.")
@@ -83,7 +84,7 @@ def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
 
 def solve_machines(machines: Machines, tol: float) -> Solution:
     """Train machines by the solver that they belong to."""
-    if isinstance(machines, smooth.SmoothMachines):
+    if isinstance(machines, SmoothMachines):
         return smooth.solve(machines, tol)
     assert isinstance(machines, ocas.OcasMachines)
     return ocas.solve(machines, tol)

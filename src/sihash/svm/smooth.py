@@ -23,117 +23,23 @@ import warnings
 
 import numba
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import dual, linesearch, ocas
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block, RowBlocks, sum_arrays
-from sihash.svm.machines import Log, Machines, Solution
+from sihash.svm.machines import Log, Solution
+from sihash.svm.smooth_machines import ASCENDED, MEMORY, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.threads import map_threads
 
-N_SLOTS = 3  # planes kept a group: the last three gradients ...
-ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them
-MEMORY = 6  # curvature pairs kept a bit
-KAPPA = 0.2  # share of rows in the band, per unit of width
-SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-WIDEST_BAND = 0.5
 ASCENT_SHARE = 0.05  # of the allowed gap: where a step gains less, work on the bound ...
 MAX_ASCENTS = 3  # ... by so many sweeps in a row
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 MAX_STEPS = 300
 FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
-
-_KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # one entry a bit each
-
-
-class SmoothMachines(Machines):
-    """Kept between solves besides the planes: scores of every row, band, curvature pairs, Hessian."""
-
-    def __init__(self, rows: RowBlocks, C: float) -> None:
-        super().__init__(rows, C, N_SLOTS + 1)
-        d = rows.n_features
-        self.width = np.full(self.m, WIDEST_BAND)
-        self.latest = np.zeros(self.m, dtype=np.intp)  # the slot whose plane is the gradient at W ...
-        self.fresh = np.zeros(self.m, dtype=bool)  # ... if it and the scores S are those of W
-        self.scale = np.ones(self.m)
-        self.pairs_s = np.zeros((self.m, MEMORY, d))
-        self.pairs_y = np.zeros((self.m, MEMORY, d))
-        self.rho = np.zeros((self.m, MEMORY))  # 1 / s·y; 0 where there is no pair
-        self.clock = 0
-        self._factor: Array | None = None
-
-    def copy(self) -> SmoothMachines:
-        twin = super().copy()
-        for name in _KEPT:
-            setattr(twin, name, getattr(self, name).copy())
-        return twin
-
-    def state(self) -> dict[str, Array]:
-        kept = {name: getattr(self, name) for name in _KEPT}
-        return {**super().state(), **kept, "clock": np.array([self.clock]), "factor": self.factor()}
-
-    def set_state(self, state: dict[str, Array]) -> None:
-        super().set_state(state)
-        for name in _KEPT:
-            setattr(self, name, state[name].copy())
-        self.clock, self._factor = int(state["clock"][0]), state["factor"]
-        self.rows.map(_rescore, np.arange(self.m), self.W.T.astype(np.float32))
-
-    def furnish(self, block: Block) -> None:
-        super().furnish(block)
-        block.arrays["S"] = np.zeros(block.arrays["Y"].shape, dtype=np.float32)
-
-    def written_names(self) -> list[str]:
-        return ["S", *super().written_names()]
-
-    def enter(self, block: Block, rows: slice | Array) -> None:
-        block["S"][rows] = block["Phi"][rows] @ self.W.T.astype(np.float32)
-        super().enter(block, rows)
-
-    def start_from(self, other: Machines, bits: Array | None = None) -> None:
-        super().start_from(other, bits)
-        self.rows.map(_rescore, np.arange(self.m), self.W.T.astype(np.float32))
-
-    def _margins(self, block: Block, rows: slice | Array) -> Array:
-        return block["Y"][rows] * block["S"][rows]
-
-    def scores(self, block: Block) -> Array:
-        return block["S"]
-
-    def shares(self, margins: Array) -> Array:
-        return np.clip(0.5 + (1 - margins) / self.width, 0, 1).astype(np.float32)
-
-    def factor(self) -> Array:
-        """Cholesky factor of the shared Hessian: made once, kept for all later solves."""
-        if self._factor is None:
-            self._factor = _hessian_factor(self.rows, KAPPA * self.C)
-        return self._factor
-
-    def solve_hessian(self, Q: Array) -> Array:
-        """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
-        half = solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
-        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(
-            np.float64
-        )
-
-
-def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
-    """Cholesky factor of ``I + weight · ΦᵀΦ``, the product estimated from evenly spaced rows."""
-    d = rows.n_features
-    every = max(1, len(rows) // (SAMPLE_PER_FEATURE * d))
-    (gram,) = rows.total(_gram, every)
-    gram *= weight * every
-    gram[np.diag_indices(d)] += 1
-    return cholesky(gram, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
-
-
-def _gram(block: Block, every: int) -> tuple[Array]:
-    Phi = np.ascontiguousarray(block["Phi"][::every])
-    return (Phi.T @ Phi,)
 
 
 def solve(machines: SmoothMachines, tol: float, max_steps: int = MAX_STEPS) -> Solution:
@@ -172,7 +78,7 @@ class _Run:
         M.own_arrays()
         stale = bits[~M.fresh[bits]]
         if len(stale) and np.any(M.W[stale]):
-            self.rows.map(_rescore, stale, M.W[stale].T.astype(np.float32))
+            self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
         self.rows.map(_lay_out, bits)
         if len(stale):
             self._evaluate(np.zeros(len(bits)))
@@ -326,7 +232,7 @@ class _Run:
         solution = ocas.solve(finisher, self.tol)
         M.W[bits], M.risk[bits] = solution.W, finisher.risk
         M.fresh[bits] = False
-        self.rows.map(_rescore, bits, M.W[bits].T.astype(np.float32))
+        self.rows.map(rescore, bits, M.W[bits].T.astype(np.float32))
         self.upper[bits] = solution.upper
         self.lower[bits] = np.maximum(self.lower[bits], solution.lower)
         self.n_steps[bits] += solution.n_steps
@@ -348,7 +254,7 @@ class _Run:
         if len(worse):
             M.W[worse] = self.start_W[worse]
             M.fresh[worse] = False
-            (risk,) = self.rows.total(_rescore, worse, M.W[worse].T.astype(np.float32))
+            (risk,) = self.rows.total(rescore, worse, M.W[worse].T.astype(np.float32))
             M.risk[worse] = risk
             self.upper[worse] = M.upper()[worse]
         # At a closed gap rounding may lift the lower bound above the upper one.
@@ -359,13 +265,6 @@ class _Run:
 
 # What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open
 # bits.
-
-
-def _rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:
-    """Scores of the rows by ``W`` (d × bits), kept; returns the hinge risks."""
-    scores = block["Phi"] @ W
-    block["S"][:, bits] = scores
-    return (np.maximum(1 - block["Y"][:, bits] * scores, 0).sum(axis=0, dtype=np.float64),)
 
 
 def _lay_out(block: Block, bits: Array) -> None:

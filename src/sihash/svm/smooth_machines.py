@@ -1,0 +1,112 @@
+"""What the smoothed solver keeps between solves: scores, band, curvature, and the shared Hessian."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from sihash._typing import Array
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.machines import Machines
+
+N_SLOTS = 3  # planes kept a group: the last three gradients ...
+ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them
+MEMORY = 6  # curvature pairs kept a bit
+KAPPA = 0.2  # share of rows in the band, per unit of width
+SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
+WIDEST_BAND = 0.5
+
+_KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # one entry a bit each
+
+
+class SmoothMachines(Machines):
+    """Kept between solves besides the planes: scores of every row, band, curvature pairs, Hessian."""
+
+    def __init__(self, rows: RowBlocks, C: float) -> None:
+        super().__init__(rows, C, N_SLOTS + 1)
+        d = rows.n_features
+        self.width = np.full(self.m, WIDEST_BAND)
+        self.latest = np.zeros(self.m, dtype=np.intp)  # the slot whose plane is the gradient at W ...
+        self.fresh = np.zeros(self.m, dtype=bool)  # ... if it and the scores S are those of W
+        self.scale = np.ones(self.m)
+        self.pairs_s = np.zeros((self.m, MEMORY, d))
+        self.pairs_y = np.zeros((self.m, MEMORY, d))
+        self.rho = np.zeros((self.m, MEMORY))  # 1 / s·y; 0 where there is no pair
+        self.clock = 0
+        self._factor: Array | None = None
+
+    def copy(self) -> SmoothMachines:
+        twin = super().copy()
+        for name in _KEPT:
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def state(self) -> dict[str, Array]:
+        kept = {name: getattr(self, name) for name in _KEPT}
+        return {**super().state(), **kept, "clock": np.array([self.clock]), "factor": self.factor()}
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        super().set_state(state)
+        for name in _KEPT:
+            setattr(self, name, state[name].copy())
+        self.clock, self._factor = int(state["clock"][0]), state["factor"]
+        self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
+
+    def furnish(self, block: Block) -> None:
+        super().furnish(block)
+        block.arrays["S"] = np.zeros(block.arrays["Y"].shape, dtype=np.float32)
+
+    def written_names(self) -> list[str]:
+        return ["S", *super().written_names()]
+
+    def enter(self, block: Block, rows: slice | Array) -> None:
+        block["S"][rows] = block["Phi"][rows] @ self.W.T.astype(np.float32)
+        super().enter(block, rows)
+
+    def start_from(self, other: Machines, bits: Array | None = None) -> None:
+        super().start_from(other, bits)
+        self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
+
+    def _margins(self, block: Block, rows: slice | Array) -> Array:
+        return block["Y"][rows] * block["S"][rows]
+
+    def scores(self, block: Block) -> Array:
+        return block["S"]
+
+    def shares(self, margins: Array) -> Array:
+        return np.clip(0.5 + (1 - margins) / self.width, 0, 1).astype(np.float32)
+
+    def factor(self) -> Array:
+        """Cholesky factor of the shared Hessian: made once, kept for all later solves."""
+        if self._factor is None:
+            self._factor = _hessian_factor(self.rows, KAPPA * self.C)
+        return self._factor
+
+    def solve_hessian(self, Q: Array) -> Array:
+        """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
+        half = solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
+        return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(
+            np.float64
+        )
+
+
+def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
+    """Cholesky factor of ``I + weight · ΦᵀΦ``, the product estimated from evenly spaced rows."""
+    d = rows.n_features
+    every = max(1, len(rows) // (SAMPLE_PER_FEATURE * d))
+    (gram,) = rows.total(_gram, every)
+    gram *= weight * every
+    gram[np.diag_indices(d)] += 1
+    return cholesky(gram, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
+
+
+def _gram(block: Block, every: int) -> tuple[Array]:
+    Phi = np.ascontiguousarray(block["Phi"][::every])
+    return (Phi.T @ Phi,)
+
+
+def rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:
+    """Scores of the rows by ``W`` (d × bits), kept; returns the hinge risks."""
+    scores = block["Phi"] @ W
+    block["S"][:, bits] = scores
+    return (np.maximum(1 - block["Y"][:, bits] * scores, 0).sum(axis=0, dtype=np.float64),)
