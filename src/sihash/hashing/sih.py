@@ -40,8 +40,8 @@ class SIH(Hasher):
     and a bias.
 
     When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
-    date at the cost of the change: weights, cutting planes and curvature are kept and made valid by
-    touching the changed rows only.
+    date from what was learned before: weights, cutting planes and curvature are kept and made valid by
+    touching the changed rows only, and the SVMs take just the steps that their certificates then need.
 
     Parameters
     ----------
