@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_data import blobs
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from sihash import SIH
@@ -443,3 +444,34 @@ def test_three_strategies_side_by_side():
     scores = {n: leave_one_out(h.transform(test_X[kept]), test_y[kept]).mAP for n, h in results.items()}
     assert scores["incremental"] > scores["from_scratch"] - MAP_MARGIN
     assert scores["incremental"] > scores["passive"]
+
+
+def test_one_update_makes_all_changes():
+    X, y = blobs(260)
+    hasher = small().fit(X[:200], y[:200])
+    label = y[0]
+    gone = [k for k in range(200) if y[k] != label][:5]
+    hasher.update(X[200:], y[200:], ids=range(1000, 1000 + len(X) - 200), remove=gone, remove_classes=[label])
+    later = [k for k in range(200) if k not in gone and y[k] != label]
+    assert hasher.ids_ == later + list(range(1000, 1000 + len(X) - 200))
+    assert hasher.report_.kind == "update"
+    assert hasher.report_.max_gap <= 0.01
+
+
+def test_a_file_without_vectors_goes_on_when_they_are_attached(tmp_path):
+    X, y = blobs(260)
+    hasher = small().fit(X[:200], y[:200]).remove([3, 50, 7])
+    hasher.save(tmp_path / "slim.safetensors", vectors=False)
+    slim = type(hasher).load(tmp_path / "slim.safetensors")
+    assert np.array_equal(slim.transform(X), hasher.transform(X))
+    assert slim.ids_ == hasher.ids_
+    with pytest.raises(NotFittedError, match="attach_vectors"):
+        slim.add(X[200:], y[200:])
+    with pytest.raises(ValueError, match="Expected the 197 rows"):
+        slim.attach_vectors(X)
+    slim.attach_vectors(X[slim.ids_])
+    assert np.array_equal(slim.training_rows()[0], hasher.training_rows()[0])
+    new = slim.add(X[200:], y[200:]), hasher.add(X[200:], y[200:])
+    assert np.array_equal(new[0].transform(X), new[1].transform(X))
+    with pytest.raises(ValueError, match="nothing to attach"):
+        slim.attach_vectors(X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
 
 
-def learner_state(learner: Learner) -> tuple[dict[str, Any], dict[str, Array]]:
+def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors, without Φ and the scores: they follow from ``X``, kernel and weights."""
     rows = learner.machines.rows
     header = {
@@ -27,47 +28,56 @@ def learner_state(learner: Learner) -> tuple[dict[str, Any], dict[str, Array]]:
         "next_key": learner.next_key,
         "blocks": [[block.n, block.group] for block in rows],
     }
-    tensors = {f"rows.{name}": rows.column(name) for name in ("X", "y", "key")}
+    kept = ("X", "y", "key") if vectors else ("y", "key")
+    tensors = {f"rows.{name}": rows.column(name) for name in kept}
     tensors["rows.codes"] = codes.pack(rows.column("Y"))
     tensors["keys"] = np.array(list(learner.key_of.values()), dtype=np.int64)
     tensors |= {f"machines.{name}": value for name, value in learner.machines.state().items()}
     return header, tensors
 
 
-def restore_learner(
-    header: dict[str, Any],
-    tensors: dict[str, Array],
-    settings: Settings,
-    kernel: KernelMap,
-    class_coef: Array,
-) -> Learner:
-    """The learner that `learner_state` described."""
-    table = WordTable(settings.n_bits)
-    Y = codes.unpack(tensors["rows.codes"], settings.n_bits)
-    arrays = {name: tensors[f"rows.{name}"] for name in ("X", "y", "key")}
-    arrays |= {"Y": Y, "pair": table.find_all(Y, arrays["y"])}
-    table.count(arrays["pair"])
-    stops = np.cumsum([n for n, _ in header["blocks"]])
+class StoredLearner:
+    """What `learner_state` described, until its rows are there and a learner can be made of it."""
 
-    def build(place: tuple[int, tuple[int, int]]) -> Block:
-        stop, (n, group) = place
-        own = {name: values[stop - n : stop].copy() for name, values in arrays.items()}
-        return Block(n, group, Phi=kernel(own["X"]), **own)
+    def __init__(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+        self.header = header
+        self.tensors = tensors
+        self.ids: list[Hashable] = labels.from_json(header["ids"]).tolist()
+        self.X = tensors.get("rows.X")  # in the order of the blocks
 
-    rows = RowBlocks(map_threads(build, zip(stops, header["blocks"], strict=True)))
-    machines = make_machines(rows, settings.C_x, settings.method)
-    machines.set_state(
-        {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
-    )
-    ids = labels.from_json(header["ids"]).tolist()
-    return Learner(
-        settings=settings,
-        kernel=kernel,
-        machines=machines,
-        table=table,
-        labels=labels.from_json(header["labels"]).tolist(),
-        live=np.array(header["live"], dtype=np.intp),
-        key_of=dict(zip(ids, tensors["keys"].tolist(), strict=True)),
-        next_key=int(header["next_key"]),
-        class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
-    )
+    def set_vectors(self, X: Array) -> None:
+        """Take rows in the order of ``ids``."""
+        keys = self.tensors["keys"]
+        self.X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
+
+    def restore(self, settings: Settings, kernel: KernelMap, class_coef: Array) -> Learner:
+        assert self.X is not None
+        header, tensors = self.header, self.tensors
+        table = WordTable(settings.n_bits)
+        Y = codes.unpack(tensors["rows.codes"], settings.n_bits)
+        arrays = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
+        arrays |= {"Y": Y, "pair": table.find_all(Y, arrays["y"])}
+        table.count(arrays["pair"])
+        stops = np.cumsum([n for n, _ in header["blocks"]])
+
+        def build(place: tuple[int, tuple[int, int]]) -> Block:
+            stop, (n, group) = place
+            own = {name: values[stop - n : stop].copy() for name, values in arrays.items()}
+            return Block(n, group, Phi=kernel(own["X"]), **own)
+
+        rows = RowBlocks(map_threads(build, zip(stops, header["blocks"], strict=True)))
+        machines = make_machines(rows, settings.C_x, settings.method)
+        machines.set_state(
+            {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
+        )
+        return Learner(
+            settings=settings,
+            kernel=kernel,
+            machines=machines,
+            table=table,
+            labels=labels.from_json(header["labels"]).tolist(),
+            live=np.array(header["live"], dtype=np.intp),
+            key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),
+            next_key=int(header["next_key"]),
+            class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
+        )

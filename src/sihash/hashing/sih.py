@@ -172,48 +172,58 @@ class SIH(Hasher):
 
     def add(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
         """Add rows of known classes, of new ones, or both, and update the hash functions incrementally."""
-        learner = self._learner_to_update()
-        X, y = self._check_training(X, y, reset=False)
-        names = self._new_ids(ids, len(X), learner.next_key, learner.key_of)
-        report = Report("add", n_added=len(X))
-        with report.phase("rows"):
-            twin, rng = learner.twin(), copy.deepcopy(self._rng)
-            changes.join(twin, X.astype(np.float32, copy=False), _as_list(y), names, rng)
-        return self._update(twin, report, rng)
+        return self._change("add", X, y, ids)
 
     def remove(self, ids: Iterable[Hashable]) -> Self:
         """Remove rows by their ids and update the hash functions. A class without rows goes too."""
-        learner = self._learner_to_update()
-        names = list(ids)
-        missing = [name for name in names if name not in learner.key_of]
-        if missing or len(set(names)) < len(names):
-            problem = f"no row has the id {missing[0]!r}" if missing else "an id is given twice"
-            raise KeyError(f"Cannot remove {len(names)} rows: {problem}; ids_ lists the ids there are.")
-        report = Report("remove", n_removed=len(names))
-        if not names:
-            return self
-        with report.phase("rows"):
-            twin = learner.twin()
-            changes.leave_rows(twin, names)
-        return self._update(twin, report)
+        return self._change("remove", remove=ids)
 
     def remove_classes(self, class_labels: Iterable[Hashable]) -> Self:
         """Remove classes with all their rows and update the hash functions."""
-        learner = self._learner_to_update()
-        wanted = list(class_labels)
-        positions = labels.numbers_of(wanted, self.classes_)
-        if (positions < 0).any():
-            unknown = wanted[int(np.argmin(positions))]
-            raise KeyError(f"Cannot remove the class {unknown!r}: classes_ lists the classes there are.")
-        n_before = len(learner.machines.rows)
-        if not wanted:
+        return self._change("remove_classes", remove_classes=class_labels)
+
+    def update(
+        self,
+        X: Any = None,
+        y: Any = None,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        remove: Iterable[Hashable] = (),
+        remove_classes: Iterable[Hashable] = (),
+    ) -> Self:
+        """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join."""
+        return self._change("update", X, y, ids, remove, remove_classes)
+
+    def _change(
+        self,
+        kind: str,
+        X: Any = None,
+        y: Any = None,
+        ids: Iterable[Hashable] | None = None,
+        remove: Iterable[Hashable] = (),
+        remove_classes: Iterable[Hashable] = (),
+    ) -> Self:
+        learner, gone, gone_classes = self._learner_to_update(), list(remove), list(remove_classes)
+        if X is not None:
+            X, y = self._check_training(X, y, reset=False)
+        elif not gone and not gone_classes:
             return self
-        report = Report("remove_classes")
+        report = Report(kind, n_added=0 if X is None else len(X))
         with report.phase("rows"):
-            twin = learner.twin()
-            changes.leave_classes(twin, learner.live[np.unique(positions)])
-        report.n_removed = n_before - sum(block.n for block in twin.machines.rows)
-        return self._update(twin, report)
+            twin, rng = learner.twin(), copy.deepcopy(self._rng)
+            if gone:
+                _check_ids_to_remove(gone, twin.key_of)
+                changes.leave_rows(twin, gone)
+            numbers = np.intersect1d(self._numbers_to_remove(gone_classes), twin.live)
+            if len(numbers):
+                changes.leave_classes(twin, numbers)
+            report.n_removed = len(learner.key_of) - len(twin.key_of)
+            if X is not None and not len(twin.live):
+                raise ValueError("This update would replace every row: fit again instead.")
+            if X is not None:
+                names = self._new_ids(ids, len(X), twin.next_key, twin.key_of)
+                changes.join(twin, X.astype(np.float32, copy=False), _as_list(y), names, rng)
+        return self._run(twin, report, rng)
 
     def refresh_anchors(self) -> Self:
         """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
@@ -228,9 +238,10 @@ class SIH(Hasher):
             X, y, pair = (learner.in_order(name) for name in ("X", "y", "pair"))
             rng = copy.deepcopy(self._rng)
             twin = learner.rebuilt(self._make_kernel(X, y, rng), X, y, pair)
-        return self._update(twin, report, rng)
+        return self._run(twin, report, rng)
 
-    def _update(self, twin: Learner, report: Report, rng: np.random.RandomState | None = None) -> Self:
+    def _run(self, twin: Learner, report: Report, rng: np.random.RandomState) -> Self:
+        """Train a changed learner and make it, and the generator it drew from, the present ones."""
         if len(twin.live) < 2:
             raise ValueError(
                 f"This removal would leave {len(twin.live)} class(es); hashing needs two or more. "
@@ -241,7 +252,7 @@ class SIH(Hasher):
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
         self._take(twin, report)
-        self._rng = self._rng if rng is None else rng
+        self._rng = rng
         return self
 
     def _take(self, learner: Learner, report: Report) -> None:
@@ -285,6 +296,9 @@ class SIH(Hasher):
 
     @property
     def ids_(self) -> list[Hashable]:
+        stored = getattr(self, "_stored", None)
+        if stored is not None:
+            return stored.ids
         return list(self._learner_to_update().key_of)
 
     def training_rows(self) -> tuple[Array, list[Hashable], list[Hashable]]:
@@ -295,16 +309,17 @@ class SIH(Hasher):
 
     # Files.
 
-    def save(self, path: str | os.PathLike[str], updatable: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], updatable: bool = True, vectors: bool = True) -> None:
         """Write the hasher to one checksummed file.
 
         By default it keeps the training vectors and all that is needed to go on updating; with
-        ``updatable=False`` only the hash functions and the second stage.
+        ``updatable=False`` only the hash functions and the second stage. With ``vectors=False`` it can be
+        updated once `attach_vectors` has brought the vectors back, for those who keep them anyway.
         """
         check_is_fitted(self)
         header, tensors = self._state()
         if updatable:
-            more_header, more_tensors = persistence.learner_state(self._learner_to_update())
+            more_header, more_tensors = persistence.learner_state(self._learner_to_update(), vectors)
             header["learner"] = {**more_header, "scratch": list(self._scratch)}
             tensors |= more_tensors
         self._write(path, header, tensors)
@@ -331,10 +346,27 @@ class SIH(Hasher):
         self._rng = check_random_state(self.random_state)
         if "learner" in header:
             self._scratch = tuple(header["learner"]["scratch"])
-            self._learner = persistence.restore_learner(
-                header["learner"], tensors, self._settings(), self.kernel_, self.class_coef_
-            )
-            self._learner.calibration = self._calibration
+            stored = persistence.StoredLearner(header["learner"], tensors)
+            self._stored: persistence.StoredLearner | None = stored
+            if stored.X is not None:
+                self._restore(stored)
+
+    def attach_vectors(self, X: Any) -> Self:
+        """Bring the training rows back to a hasher saved with ``vectors=False``, in the order of ``ids_``."""
+        stored = getattr(self, "_stored", None)
+        if stored is None:
+            raise ValueError("This SIH has its training rows, or none at all: there is nothing to attach.")
+        X = self._check_rows(X).astype(np.float32, copy=False)
+        if len(X) != len(stored.ids):
+            raise ValueError(f"Expected the {len(stored.ids)} rows of ids_, got {len(X)}.")
+        stored.set_vectors(X)
+        self._restore(stored)
+        return self
+
+    def _restore(self, stored: persistence.StoredLearner) -> None:
+        self._learner = stored.restore(self._settings(), self.kernel_, self.class_coef_)
+        self._learner.calibration = self._calibration
+        self._stored = None
 
     # Checks.
 
@@ -342,10 +374,17 @@ class SIH(Hasher):
         check_is_fitted(self)
         if self._learner is None:
             raise NotFittedError(
-                "This SIH was loaded from a file saved with updatable=False: it can hash, but holds no "
-                "training rows. Load a file saved with updatable=True, or fit again."
+                "This SIH was loaded from a file without training rows: it can hash, but not be updated. "
+                "Load a file saved with updatable=True, attach_vectors where there are ids_, or fit again."
             )
         return self._learner
+
+    def _numbers_to_remove(self, wanted: list[Hashable]) -> Array:
+        positions = labels.numbers_of(wanted, self.classes_)
+        if (positions < 0).any():
+            unknown = wanted[int(np.argmin(positions))]
+            raise KeyError(f"Cannot remove the class {unknown!r}: classes_ lists the classes there are.")
+        return self._learner_to_update().live[np.unique(positions)]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "bit_coef_")
@@ -392,6 +431,13 @@ class SIH(Hasher):
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
         return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng)
+
+
+def _check_ids_to_remove(names: list[Hashable], known: dict[Hashable, int]) -> None:
+    missing = [name for name in names if name not in known]
+    if missing or len(set(names)) < len(names):
+        problem = f"no row has the id {missing[0]!r}" if missing else "an id is given twice"
+        raise KeyError(f"Cannot remove {len(names)} rows: {problem}; ids_ lists the ids there are.")
 
 
 def _as_list(y: Array) -> list[Hashable]:

@@ -41,9 +41,13 @@ def passive(hasher: SIH, change: Change) -> SIH:
 def incremental(hasher: SIH, change: Change) -> SIH:
     """Update the hash functions, starting from those of before."""
     updated = copy.deepcopy(hasher)
-    updated.remove(change.remove_ids)
-    updated.remove_classes(change.remove_classes)
-    return updated if change.X is None else updated.add(change.X, change.y, change.ids)
+    return updated.update(
+        change.X,
+        change.y,
+        change.ids,
+        remove=change.remove_ids,
+        remove_classes=change.remove_classes,
+    )
 
 
 def from_scratch(hasher: SIH, change: Change) -> SIH:
