@@ -1,0 +1,7 @@
+"""Search by Hamming distance over a set of codes that changes."""
+
+from sihash.index.base import CodeIndex
+from sihash.index.numpy_index import NumpyIndex
+from sihash.index.scan import ScanIndex
+
+__all__ = ["CodeIndex", "NumpyIndex", "ScanIndex"]
