@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from index_checks import CHECKS, random_codes, same_answers
 
 from sihash.index import NumpyIndex, ScanIndex
+from sihash.index.faiss_index import FaissIndex
 
-INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex}
+INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex, "faiss": FaissIndex}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
