@@ -54,16 +54,15 @@ class Hasher(TransformerMixin, BaseEstimator):
         self._write(path, header, tensors)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a hasher that `save` wrote."""
+    def load(cls, path: str | os.PathLike[str], **params: Any) -> Self:
+        """Read a hasher that `save` wrote; ``params`` go before those in the file."""
         header, tensors = modelfile.read(path)
         if header.get("class") != cls.__name__:
             raise modelfile.ModelFileError(
                 f"{path} holds a {header.get('class')} model; open it with {header.get('class')}.load."
             )
-        params = dict(header["params"])
-        params.update({k.removeprefix("param."): v for k, v in tensors.items() if k.startswith("param.")})
-        hasher = cls(**params)
+        arrays = {k.removeprefix("param."): v for k, v in tensors.items() if k.startswith("param.")}
+        hasher = cls(**{**header["params"], **arrays, **params})
         hasher.n_features_in_ = int(header["n_features_in"])
         if "feature_names_in" in header:
             hasher.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
@@ -71,7 +70,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         return hasher
 
     def _write(self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
-        params, arrays = _split_params(self.get_params(deep=False))
+        params, arrays = _split_params(self._params_to_keep())
         header = {
             "class": type(self).__name__,
             "params": params,
@@ -81,6 +80,10 @@ class Hasher(TransformerMixin, BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             header["feature_names_in"] = self.feature_names_in_.tolist()
         modelfile.write(path, header, {**arrays, **tensors})
+
+    def _params_to_keep(self) -> dict[str, Any]:
+        """The parameters that a file holds."""
+        return self.get_params(deep=False)
 
     def _check_rows(self, X: Any) -> Array:
         return validate_data(self, X, dtype=[np.float32, np.float64], reset=False)

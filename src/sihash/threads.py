@@ -7,8 +7,9 @@ summed in their own order, the number of threads changes no result.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
@@ -19,6 +20,8 @@ from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+AHEAD = 4  # results a thread that may wait in a stream
 
 _blas = ThreadpoolController().select(user_api="blas")
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("sihash_pool", default=None)
@@ -99,6 +102,28 @@ def map_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> li
         return [function(item) for item in items]
     with team():
         return map_threads(function, items)
+
+
+def stream_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """The results of `map_threads` one after the other, only a few of them waiting: for large ones.
+
+    To be run to its end inside a `team`.
+    """
+    pool = _pool.get()
+    if pool is None:
+        yield from map(function, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > AHEAD * _team_size.get():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def uninterrupted(function: Callable[[], Result]) -> Result:

@@ -11,7 +11,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.hashing.codebook import new_words
 from sihash.hashing.learner import Learner
-from sihash.svm.blocks import BLOCK_ROWS, Block
+from sihash.svm.blocks import BLOCK_ROWS, Block, Store
 from sihash.threads import uninterrupted
 
 SMALLEST_ROOM = 128  # rows for which a new block has room at least
@@ -71,7 +71,7 @@ def _append(learner: Learner, rows: dict[str, Array], group: int) -> None:
         if open_blocks:
             block = open_blocks.pop()
         else:
-            block = _new_block(rows, group, n - start)
+            block = _new_block(machines.rows.store, rows, group, n - start)
             machines.furnish(block)
             machines.rows.blocks.append(block)
         stop = min(start + block.room, n)
@@ -81,10 +81,14 @@ def _append(learner: Learner, rows: dict[str, Array], group: int) -> None:
         start = stop
 
 
-def _new_block(rows: dict[str, Array], group: int, n: int) -> Block:
+def _new_block(store: Store, rows: dict[str, Array], group: int, n: int) -> Block:
     room = min(BLOCK_ROWS, max(SMALLEST_ROOM, 2 * n))
-    arrays = {name: np.zeros((room, *values.shape[1:]), dtype=values.dtype) for name, values in rows.items()}
-    return Block(0, group, **arrays)
+
+    def make(name: str, values: Array) -> Array:
+        empty = store.empty if name in ("X", "Phi") else np.empty
+        return empty((room, *values.shape[1:]), dtype=values.dtype)
+
+    return Block(0, group, **{name: make(name, values) for name, values in rows.items()})
 
 
 def leave_rows(learner: Learner, ids: list[Hashable]) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
+from sihash.engines import LocalEngine
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate
 from sihash.hashing.objective import Objective, objective
@@ -21,9 +22,7 @@ from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution, solve_multiclass
 from sihash.svm.binary import Method, make_machines, solve_machines
-from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks
 from sihash.svm.machines import Machines
-from sihash.threads import map_threads
 
 N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 N_CALIBRATION_ROWS = 10_000
@@ -58,6 +57,7 @@ class Learner:
     """
 
     settings: Settings
+    engine: LocalEngine
     kernel: KernelMap
     machines: Machines
     table: WordTable
@@ -81,7 +81,9 @@ class Learner:
     def rebuilt(self, kernel: KernelMap, X: Array, y: Array, pair: Array) -> Learner:
         """The same rows and codes over another kernel map, their binary SVMs untrained."""
         keys = np.sort(self.machines.rows.column("key"))
-        rows = RowBlocks(lay_out(kernel, X, y, pair, keys, self.table, self.settings.n_groups))
+        rows = self.engine.lay_out(
+            kernel, {"X": X, "y": y, "pair": pair, "key": keys}, self.settings.n_groups, self.table.words
+        )
         machines = make_machines(rows, self.settings.C_x, self.settings.method)
         return replace(self, kernel=kernel, machines=machines, table=self.table.copy(), calibration=None)
 
@@ -161,6 +163,7 @@ def second_stage(H: Array, W: Array) -> Array:
 
 def new_learner(
     settings: Settings,
+    engine: LocalEngine,
     kernel: KernelMap,
     X: Array,
     y: Array,
@@ -173,9 +176,12 @@ def new_learner(
     class_pairs = np.array([table.find(word, k) for k, word in enumerate(words)], dtype=np.int32)
     pair = class_pairs[y]
     table.count(pair)
-    rows = RowBlocks(lay_out(kernel, X, y, pair, np.arange(len(X)), table, settings.n_groups))
+    rows = engine.lay_out(
+        kernel, {"X": X, "y": y, "pair": pair, "key": np.arange(len(X))}, settings.n_groups, table.words
+    )
     return Learner(
         settings=settings,
+        engine=engine,
         kernel=kernel,
         machines=make_machines(rows, settings.C_x, settings.method),
         table=table,
@@ -184,39 +190,3 @@ def new_learner(
         key_of={name: key for key, name in enumerate(ids)},
         next_key=len(X),
     )
-
-
-def lay_out(
-    kernel: KernelMap, X: Array, y: Array, pair: Array, key: Array, table: WordTable, n_groups: int
-) -> list[Block]:
-    """Rows in blocks, class after class: a class of some size has blocks, and so planes, to itself."""
-
-    def build(rows: Array) -> Block:
-        own = np.ascontiguousarray(X[rows], dtype=np.float32)
-        arrays: dict[str, Array] = {
-            "X": own,
-            "Y": table.words[pair[rows]],
-            "pair": pair[rows],
-            "y": y[rows],
-            "key": key[rows],
-        }
-        return Block(len(rows), int(y[rows[0]]) % n_groups, Phi=kernel(own), **arrays)
-
-    return map_threads(build, _runs(y))
-
-
-def _runs(y: Array) -> list[Array]:
-    """Row numbers for each block: big classes alone in blocks of even size, small ones together."""
-    order = np.argsort(y, kind="stable")
-    classes = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
-    runs: list[Array] = []
-    small: list[Array] = []
-    for rows in classes:
-        if len(rows) >= BLOCK_ROWS // 4:
-            runs.extend(np.array_split(rows, -(-len(rows) // BLOCK_ROWS)))
-        else:
-            small.append(rows)
-    if small:
-        rest = np.concatenate(small)
-        runs.extend(np.array_split(rest, -(-len(rest) // BLOCK_ROWS)))
-    return runs

@@ -9,13 +9,12 @@ import numpy as np
 
 from sihash import codes, labels
 from sihash._typing import Array
+from sihash.engines import LocalEngine
 from sihash.hashing.learner import Learner, Settings
 from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution
 from sihash.svm.binary import make_machines
-from sihash.svm.blocks import Block, RowBlocks
-from sihash.threads import map_threads
 
 
 def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -50,28 +49,24 @@ class StoredLearner:
         keys = self.tensors["keys"]
         self.X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
 
-    def restore(self, settings: Settings, kernel: KernelMap, class_coef: Array) -> Learner:
+    def restore(
+        self, settings: Settings, engine: LocalEngine, kernel: KernelMap, class_coef: Array
+    ) -> Learner:
         assert self.X is not None
         header, tensors = self.header, self.tensors
         table = WordTable(settings.n_bits)
         Y = codes.unpack(tensors["rows.codes"], settings.n_bits)
-        arrays = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
-        arrays |= {"Y": Y, "pair": table.find_all(Y, arrays["y"])}
-        table.count(arrays["pair"])
-        stops = np.cumsum([n for n, _ in header["blocks"]])
-
-        def build(place: tuple[int, tuple[int, int]]) -> Block:
-            stop, (n, group) = place
-            own = {name: values[stop - n : stop].copy() for name, values in arrays.items()}
-            return Block(n, group, Phi=kernel(own["X"]), **own)
-
-        rows = RowBlocks(map_threads(build, zip(stops, header["blocks"], strict=True)))
+        columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
+        columns["pair"] = table.find_all(Y, columns["y"])
+        table.count(columns["pair"])
+        rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         machines = make_machines(rows, settings.C_x, settings.method)
         machines.set_state(
             {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
         )
         return Learner(
             settings=settings,
+            engine=engine,
             kernel=kernel,
             machines=machines,
             table=table,

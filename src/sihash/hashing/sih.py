@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sihash import codes, labels
 from sihash._typing import Array
 from sihash.checks import check_count
+from sihash.engines import open_engine
 from sihash.hasher import Hasher
 from sihash.hashing import changes, persistence
 from sihash.hashing.calibration import probabilities
@@ -72,6 +73,9 @@ class SIH(Hasher):
         paper; Hadamard; or given, in the order of ``classes_``.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
+    engine : {None, "local", "disk", "disk:/directory"}
+        Where the training rows and their kernel features lie: in memory (None, "local"), or in scratch
+        files in the directory for temporary files or a given one. Not kept in a model file.
 
     Attributes
     ----------
@@ -121,6 +125,7 @@ class SIH(Hasher):
         solver: Literal["auto", "smooth", "ocas"] = "auto",
         codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
         random_state: int | np.random.RandomState | None = None,
+        engine: str | None = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
@@ -135,6 +140,7 @@ class SIH(Hasher):
         self.solver = solver
         self.codebook = codebook
         self.random_state = random_state
+        self.engine = engine
 
     # Learning.
 
@@ -143,7 +149,7 @@ class SIH(Hasher):
 
         Labels are of any hashable kind. ``ids`` name the rows for later removal; the default is 0 … n − 1.
         """
-        settings = self._settings()
+        settings, engine = self._settings(), open_engine(self.engine)
         X, y = self._check_training(X, y, reset=True)
         classes, numbers = labels.encode(y)
         if len(classes) < 2:
@@ -159,7 +165,7 @@ class SIH(Hasher):
             words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), self.gamma > 0, rng)
         with team():
             with report.phase("kernel"):
-                learner = new_learner(settings, kernel, X, numbers, classes.tolist(), words, names)
+                learner = new_learner(settings, engine, kernel, X, numbers, classes.tolist(), words, names)
             learner.run(report)
         self._scratch = (report.n_steps, report.total_seconds / len(X))
         self._rng = rng
@@ -351,6 +357,9 @@ class SIH(Hasher):
             if stored.X is not None:
                 self._restore(stored)
 
+    def _params_to_keep(self) -> dict[str, Any]:
+        return {name: value for name, value in super()._params_to_keep().items() if name != "engine"}
+
     def attach_vectors(self, X: Any) -> Self:
         """Bring the training rows back to a hasher saved with ``vectors=False``, in the order of ``ids_``."""
         stored = getattr(self, "_stored", None)
@@ -364,7 +373,8 @@ class SIH(Hasher):
         return self
 
     def _restore(self, stored: persistence.StoredLearner) -> None:
-        self._learner = stored.restore(self._settings(), self.kernel_, self.class_coef_)
+        engine = open_engine(self.engine)
+        self._learner = stored.restore(self._settings(), engine, self.kernel_, self.class_coef_)
         self._learner.calibration = self._calibration
         self._stored = None
 

@@ -7,14 +7,34 @@ weights go out, sums come home. So the rows may lie in memory, in a memory-mappe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.threads import map_threads
+from sihash.threads import map_threads, stream_threads, team
 
 BLOCK_ROWS = 2048  # a block of 1,001 float32 features is 8 MB: measured fastest for tall, narrow products
+
+
+class Store(Protocol):
+    """Where the wide arrays of the rows (``Phi``, ``X``) lie."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Room for an array, its values not set."""
+
+    def release(self, array: Array) -> None:
+        """The array is not needed for a while; what it holds stays."""
+
+
+class Memory:
+    """The plain store: arrays in memory."""
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        return np.empty(shape, dtype)
+
+    def release(self, array: Array) -> None:
+        pass
 
 
 class Block:
@@ -64,10 +84,11 @@ class Block:
 
 
 class RowBlocks:
-    """The blocks of a matrix, in order."""
+    """The blocks of a matrix, in order, and the store that their wide arrays lie in."""
 
-    def __init__(self, blocks: list[Block]) -> None:
+    def __init__(self, blocks: list[Block], store: Store | None = None) -> None:
         self.blocks = blocks
+        self.store: Store = Memory() if store is None else store
 
     @classmethod
     def of(cls, Phi: Array, *, n_groups: int = 10, **rows: Array) -> RowBlocks:
@@ -82,7 +103,9 @@ class RowBlocks:
         return cls(blocks)
 
     def __iter__(self) -> Iterator[Block]:
-        return iter(self.blocks)
+        for block in self.blocks:
+            yield block
+            self.store.release(block.arrays["Phi"])
 
     def __len__(self) -> int:
         return sum(block.n for block in self.blocks)
@@ -96,15 +119,26 @@ class RowBlocks:
         return 1 + max(block.group for block in self.blocks)
 
     def copy(self) -> RowBlocks:
-        return RowBlocks([block.copy() for block in self.blocks])
+        return RowBlocks([block.copy() for block in self.blocks], self.store)
 
     def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """``function(block, *args)`` for every block, side by side, in the order of the blocks."""
-        return map_threads(lambda block: function(block, *args), self.blocks)
+        return map_threads(lambda block: self._visit(block, function, args), self.blocks)
 
     def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
         """Element-wise float64 sums of the tuples that ``function`` returns, added in block order."""
-        return [sum_arrays(parts) for parts in zip(*self.map(function, *args), strict=True)]
+        with team():
+            parts = stream_threads(lambda block: self._visit(block, function, args), self.blocks)
+            totals = [np.array(first, dtype=np.float64) for first in next(parts)]
+            for part in parts:
+                for total, values in zip(totals, part, strict=True):
+                    total += values
+        return totals
+
+    def _visit(self, block: Block, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        result = function(block, *args)
+        self.store.release(block.arrays["Phi"])
+        return result
 
     def column(self, name: str) -> Array:
         """A row array over all blocks, in one piece."""

@@ -1,0 +1,69 @@
+"""Rows on this machine, in memory or on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.kernel import KernelMap
+from sihash.svm.blocks import BLOCK_ROWS, Block, Memory, RowBlocks, Store
+from sihash.threads import map_threads
+
+Columns = dict[str, Array]
+"""Row arrays by name: ``X``, class numbers ``y``, numbers ``pair`` of their code words, ``key``."""
+
+
+class LocalEngine:
+    """Lays rows out in blocks whose wide arrays, ``X`` and ``Phi``, lie in ``store``."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self.store: Store = Memory() if store is None else store
+
+    def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> RowBlocks:
+        """Rows in blocks, class after class: a class of some size has blocks, and so planes, to itself."""
+
+        def build(rows: Array) -> Block:
+            own = {name: values[rows] for name, values in columns.items()}
+            return self._block(kernel, own, int(own["y"][0]) % n_groups, words)
+
+        return RowBlocks(map_threads(build, class_runs(columns["y"])), self.store)
+
+    def lay_out_again(
+        self, kernel: KernelMap, columns: Columns, shapes: list[tuple[int, int]], words: Array
+    ) -> RowBlocks:
+        """Rows in the order of blocks that were there before, whose ``(n, group)`` are ``shapes``."""
+        stops = np.cumsum([n for n, _ in shapes])
+
+        def build(place: tuple[int, tuple[int, int]]) -> Block:
+            stop, (n, group) = place
+            own = {name: values[stop - n : stop].copy() for name, values in columns.items()}
+            return self._block(kernel, own, group, words)
+
+        return RowBlocks(map_threads(build, zip(stops, shapes, strict=True)), self.store)
+
+    def _block(self, kernel: KernelMap, columns: Columns, group: int, words: Array) -> Block:
+        """A block of these rows: their vectors and features in the store, the rest in memory."""
+        n, d = columns["X"].shape
+        X = self.store.empty((n, d), np.float32)
+        X[:] = columns["X"]
+        Phi = kernel(X, self.store.empty((n, kernel.n_features_out), np.float32))
+        self.store.release(X)
+        self.store.release(Phi)
+        return Block(n, group, **{**columns, "X": X, "Phi": Phi, "Y": words[columns["pair"]]})
+
+
+def class_runs(y: Array) -> list[Array]:
+    """Row numbers for each block: big classes alone in blocks of even size, small ones together."""
+    order = np.argsort(y, kind="stable")
+    classes = np.split(order, np.flatnonzero(np.diff(y[order])) + 1)
+    runs: list[Array] = []
+    small: list[Array] = []
+    for rows in classes:
+        if len(rows) >= BLOCK_ROWS // 4:
+            runs.extend(np.array_split(rows, -(-len(rows) // BLOCK_ROWS)))
+        else:
+            small.append(rows)
+    if small:
+        rest = np.concatenate(small)
+        runs.extend(np.array_split(rest, -(-len(rest) // BLOCK_ROWS)))
+    return runs
