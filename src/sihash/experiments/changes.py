@@ -1,0 +1,127 @@
+"""A collection changes: go on with the old hash functions, learn anew, or update. The paper's Figures 4 to 6.
+
+The four modifications, each from or to a smaller collection drawn at random: classes join or leave, images
+join or leave. Passive, from scratch and incremental are scored on the test rows of the final collection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.evaluation import leave_one_out
+from sihash.experiments import selection
+from sihash.experiments.lab import Lab, Result, Run
+from sihash.experiments.methods import METHODS
+from sihash.experiments.problem import Problem, Rows
+from sihash.experiments.records import Key
+from sihash.experiments.scales import Scale
+from sihash.hashing import SIH, Change, incremental
+
+KINDS = {
+    "add_classes": "adding new classes",
+    "remove_classes": "deleting classes",
+    "add_images": "adding images",
+    "remove_images": "deleting images",
+}
+STRATEGIES = ("passive", "scratch", "incremental")
+METHOD = "sih"  # the paper's parameters
+
+
+def points(kind: str, scale: Scale) -> tuple[float, ...]:
+    """Sizes of the smaller collection: classes, or a share of the images."""
+    return scale.class_points if kind.endswith("classes") else scale.image_points
+
+
+def plan(data: str, scale: Scale) -> list[Run]:
+    """Repeat after repeat, so that an unfinished reproduction has some of every point."""
+    return [
+        _run(data, kind, point, repeat, scale)
+        for repeat in range(scale.n_repeats)
+        for kind in KINDS
+        for point in points(kind, scale)
+    ]
+
+
+def _run(data: str, kind: str, point: float, repeat: int, scale: Scale) -> Run:
+    name: Key = {"kind": "change", "data": data, "scale": scale.name}
+    name |= {"change": kind, "point": point, "repeat": repeat}
+    return Run(name, lambda lab: compare(lab, data, kind, point, repeat), 3.5)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which rows make the smaller collection: ``inside`` (n, bool); ``classes`` that it has."""
+
+    inside: Array
+    classes: Array
+
+
+def draw(problem: Problem, kind: str, point: float, seed: int) -> Draw:
+    """Random classes, or random images of every class."""
+    rng = np.random.RandomState(1000 + seed)
+    classes, y = problem.classes, problem.train.y
+    if kind.endswith("classes"):
+        chosen = np.sort(rng.permutation(classes)[: int(point)])
+        return Draw(np.isin(y, chosen), chosen)
+    inside = np.zeros(len(y), dtype=bool)
+    inside[rng.permutation(len(y))[: round(point * len(y))]] = True
+    return Draw(inside, classes)
+
+
+def compare(lab: Lab, data: str, kind: str, point: float, repeat: int) -> Result:
+    """The three strategies at one point. The fit on all rows serves every point of a repeat."""
+    problem = lab.problem(data)
+    rows = np.arange(len(problem.train))
+    drawn = draw(problem, kind, point, repeat)
+    whole = lab.keep(
+        ("whole", (data, repeat)), lambda: new_hasher(lab, data, repeat).fit(problem.train.X, problem.train.y)
+    )
+    small = new_hasher(lab, data, repeat).fit(
+        problem.train.X[drawn.inside], problem.train.y[drawn.inside], ids=rows[drawn.inside].tolist()
+    )
+    if kind.startswith("add"):
+        before, scratch, asked = small, whole, problem.test
+        outside = ~drawn.inside
+        change = Change(problem.train.X[outside], problem.train.y[outside], ids=rows[outside].tolist())
+    else:
+        before, scratch = whole, small
+        asked = problem.test[np.isin(problem.test.y, drawn.classes)]
+        change = _removal(problem, drawn, kind)
+    updated = incremental(before, change)
+    return {
+        "n_before": len(before.ids_),
+        "n_after": len(updated.ids_),
+        "classes": drawn.classes.tolist(),
+        "passive": _told(before, asked),
+        "scratch": _told(scratch, asked),
+        "incremental": _told(updated, asked),
+    }
+
+
+def _removal(problem: Problem, drawn: Draw, kind: str) -> Change:
+    if kind == "remove_classes":
+        return Change(remove_classes=np.setdiff1d(problem.classes, drawn.classes).tolist())
+    return Change(remove_ids=np.flatnonzero(~drawn.inside).tolist())
+
+
+def new_hasher(lab: Lab, data: str, seed: int) -> SIH:
+    scale = lab.scale
+    setting = selection.setting(
+        lab, data, METHOD, n_bits=scale.bits, n_anchors=scale.n_anchors, seed=seed, scale=scale
+    )
+    hasher = METHODS[METHOD].make(setting)
+    assert isinstance(hasher, SIH)
+    return hasher
+
+
+def _told(hasher: SIH, asked: Rows) -> Result:
+    """mAP, and what the last fit or update took: for passive that is the fit on the collection before."""
+    report = hasher.report_
+    return {
+        "mAP": leave_one_out(hasher.transform(asked.X), asked.y).mAP,
+        "seconds": report.total_seconds,
+        "n_steps": report.n_steps,
+    }

@@ -1,0 +1,78 @@
+"""What the command `sihash reproduce` does: plan the runs, do those that are missing, write everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sihash.experiments import changes, fits, planes, selection, stream
+from sihash.experiments.lab import Lab, Progress, Run
+from sihash.experiments.methods import BASELINES, METHODS
+from sihash.experiments.records import Records
+from sihash.experiments.report import write_report
+from sihash.experiments.scales import SCALES, Scale
+
+EXPERIMENTS = ("table1", "map", "pr", "incremental", "svm", "stream")
+RECORDS = "records.jsonl"
+
+
+def reproduce(
+    what: str, data: list[str], scale_name: str, out: Path, tell: Callable[[Progress], None] | None = None
+) -> Path:
+    """Run experiments (one of `EXPERIMENTS`, or "all") on data sets, and write the report of all records.
+
+    What is recorded in ``out`` is not run again. Returns the path of the HTML report.
+    """
+    scale = SCALES[scale_name]
+    wanted = EXPERIMENTS if what == "all" else (what,)
+    lab = Lab(scale, Records(out / RECORDS))
+    lab.execute(plan(wanted, data, scale), tell)
+    return write_report(lab.records, scale, out)
+
+
+def plan(wanted: tuple[str, ...], data: list[str], scale: Scale) -> list[Run]:
+    """The runs of some experiments, the cheap and telling ones first, data set after data set."""
+    runs = planes.plan(scale) if "svm" in wanted else []
+    for name in data:
+        if set(wanted) != {"svm"}:
+            runs += selection.plan(name, scale)
+        if "table1" in wanted:
+            runs += table1(name, scale)
+        if "pr" in wanted:
+            runs += pr(name, scale)
+        if "map" in wanted:
+            runs += map_by_length(name, scale)
+        if "stream" in wanted:
+            runs += stream.plan(name, scale)
+        if "incremental" in wanted:
+            runs += changes.plan(name, scale)
+    return runs
+
+
+def table1(data: str, scale: Scale) -> list[Run]:
+    """The rows of the paper's Table 1, then ours: more anchors, our defaults, other rankings."""
+    runs = []
+    for seed in range(scale.table_seeds):
+        for n_train, n_anchors in scale.table_sizes:
+            runs.append(fits.run(data, "sih", scale, seed, n_train=n_train, n_anchors=n_anchors))
+        runs += [fits.run(data, m, scale, seed) for m in BASELINES if seed < scale.seeds(m)]
+        for n_anchors in (scale.n_anchors, *scale.more_anchors):
+            runs += [fits.run(data, m, scale, seed, n_anchors=n_anchors) for m in ("sih", "sih_ours")]
+        runs += [fits.ranking_run(data, m, scale, seed) for m in ("sih", "sih_ours")]
+    return runs
+
+
+def pr(data: str, scale: Scale) -> list[Run]:
+    """Every method at 32 bits."""
+    return [fits.run(data, method, scale, 0) for method in METHODS]
+
+
+def map_by_length(data: str, scale: Scale) -> list[Run]:
+    """Every method at every code length, seed after seed."""
+    return [
+        fits.run(data, method, scale, seed, n_bits=n_bits)
+        for seed in range(scale.n_seeds)
+        for n_bits in scale.code_lengths
+        for method in METHODS
+        if seed < scale.seeds(method)
+    ]

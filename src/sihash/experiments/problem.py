@@ -1,0 +1,91 @@
+"""The data of an experiment: training rows, test rows, and held-out rows cut from the training rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash import datasets
+from sihash._typing import Array
+from sihash.datasets import loading, places
+
+FEATURES: dict[str, str | None] = {"cifar10": "gist", "mnist": "pixels", "nuswide": None, "digits": "pixels"}
+N_PARTS = 5  # a fold holds out one part of so many
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Vectors ``X`` (n × d, float32) and class numbers ``y`` (n)."""
+
+    X: Array
+    y: Array
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, rows: Array) -> Rows:
+        return Rows(self.X[rows], self.y[rows])
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A data set as the experiments see it. Nothing but a final score may look at ``test``."""
+
+    name: str
+    train: Rows
+    test: Rows
+
+    @property
+    def classes(self) -> Array:
+        return np.unique(self.train.y)
+
+    def subset(self, n_train: int | None, seed: int) -> Rows:
+        """So many training rows drawn uniformly, or all of them for None."""
+        if n_train is None or n_train >= len(self.train):
+            return self.train
+        return self.train[np.random.RandomState(seed).permutation(len(self.train))[:n_train]]
+
+
+def folds(train: Rows, n_folds: int) -> Iterator[tuple[Rows, Rows]]:
+    """Pairs (to fit, held out) for choosing parameters, both from the training rows."""
+    parts = np.array_split(np.random.RandomState(0).permutation(len(train)), N_PARTS)
+    for k in range(n_folds):
+        rest = np.concatenate([part for j, part in enumerate(parts) if j != k])
+        yield train[rest], train[parts[k]]
+
+
+def load_problem(
+    name: str,
+    n_train: int | None,
+    n_test: int | None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Problem:
+    """A data set by name or path, cut to at most ``n_train`` and ``n_test`` rows (a fixed random draw)."""
+    data = datasets.load(name, _features(name), progress=progress)
+    if data.y_train is None or data.y_test is None or np.ndim(data.y_train) != 1:
+        raise ValueError(f"{name} has no labels, one a row; supervised hashing learns from them.")
+    train, test = Rows(data.X_train, data.y_train), Rows(data.X_test, data.y_test)
+    if not len(test):
+        rest, held_out = next(folds(train, 1))
+        train, test = rest, held_out
+    return Problem(name, _cut(train, n_train), _cut(test, n_test))
+
+
+def _features(name: str) -> str | None:
+    if name in FEATURES:
+        return FEATURES[name]
+    return None if loading.read(name).holds_vectors else "gist"
+
+
+def _cut(rows: Rows, n: int | None) -> Rows:
+    if n is not None and n < len(rows):
+        rows = rows[np.sort(np.random.RandomState(0).permutation(len(rows))[:n])]
+    return Rows(np.ascontiguousarray(rows.X, dtype=np.float32), np.asarray(rows.y))
+
+
+def available() -> list[str]:
+    """The data sets of the paper that are on this machine; the digits of scikit-learn if there is none."""
+    found = [name for name in ("cifar10", "mnist", "nuswide") if places.find(places.NAMED[name])]
+    return found or ["digits"]

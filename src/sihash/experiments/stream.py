@@ -1,0 +1,113 @@
+"""A long life: mAP over a stream of updates of all four kinds, beside fits from scratch on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.evaluation import leave_one_out
+from sihash.experiments.changes import new_hasher
+from sihash.experiments.lab import Lab, Result, Run
+from sihash.experiments.problem import Problem
+from sihash.experiments.scales import Scale
+from sihash.hashing import SIH
+
+FIRST_SHARE = 0.6  # of the images of a class are there when it joins
+STEP = 0.02  # share of the collection that an update of images adds or deletes
+
+
+def plan(data: str, scale: Scale) -> list[Run]:
+    name = {"kind": "stream", "data": data, "scale": scale.name, "seed": 0}
+    return [Run(name, lambda lab: live(lab, data), 4.0 * scale.n_updates)]
+
+
+@dataclass
+class Collection:
+    """Which rows and classes are in the collection now, and what happens to it next."""
+
+    y: Array
+    inside: Array  # (n,) bool
+    classes: list[int]
+    rng: np.random.RandomState
+
+    @classmethod
+    def start(cls, problem: Problem, seed: int) -> Collection:
+        """Two thirds of the classes, with a share of their images."""
+        rng = np.random.RandomState(seed)
+        classes = problem.classes.tolist()
+        y = problem.train.y
+        started = cls(y, np.zeros(len(y), dtype=bool), [], rng)
+        for label in classes[: max(2, 2 * len(classes) // 3)]:
+            started.inside[started.newcomers(label)] = True
+            started.classes.append(label)
+        return started
+
+    def newcomers(self, label: int) -> Array:
+        own = np.flatnonzero(self.y == label)
+        return np.sort(self.rng.permutation(own)[: max(2, round(FIRST_SHARE * len(own)))])
+
+    def next_change(self, kind: str, all_classes: list[int]) -> tuple[str, Array, list[int]]:
+        """The kind that is possible, the rows that come or go, the classes that go; and carries it out."""
+        absent = [label for label in all_classes if label not in self.classes]
+        if kind == "add_classes" and not absent:
+            kind = "remove_classes"
+        if kind == "remove_classes" and len(self.classes) <= 3:
+            kind = "add_classes"
+        n = max(1, round(STEP * self.inside.sum()))
+        if kind == "add_classes":
+            label = absent[self.rng.randint(len(absent))]
+            rows = self.newcomers(label)
+            self.classes.append(label)
+        elif kind == "remove_classes":
+            label = self.classes.pop(self.rng.randint(len(self.classes)))
+            rows = np.flatnonzero(self.inside & (self.y == label))
+            self.inside[rows] = False
+            return kind, rows, [label]
+        elif kind == "add_images":
+            rows = self.rng.permutation(np.flatnonzero(~self.inside & np.isin(self.y, self.classes)))[:n]
+        else:
+            rows = self.rng.permutation(np.flatnonzero(self.inside))[:n]
+        self.inside[rows] = kind.startswith("add")
+        return kind, rows, []
+
+
+def live(lab: Lab, data: str) -> Result:
+    """Every update scored on the test rows of the classes that are there; some beside a fit from scratch."""
+    problem, scale = lab.problem(data), lab.scale
+    X, y = problem.train.X, problem.train.y
+    now = Collection.start(problem, 0)
+
+    def fit() -> SIH:
+        rows = np.flatnonzero(now.inside)
+        return new_hasher(lab, data, 0).fit(X[rows], y[rows], ids=rows.tolist())
+
+    def mAP(hasher: SIH) -> float:
+        asked = np.isin(problem.test.y, now.classes)
+        return leave_one_out(hasher.transform(problem.test.X[asked]), problem.test.y[asked]).mAP
+
+    hasher, passive = fit(), fit()
+    steps = []
+    for number, kind in enumerate(_kinds(now.rng, scale.n_updates), start=1):
+        kind, rows, gone = now.next_change(kind, problem.classes.tolist())
+        if gone:
+            hasher.remove_classes(gone)
+        elif kind == "remove_images":
+            hasher.remove(rows.tolist())
+        else:
+            hasher.add(X[rows], y[rows], ids=rows.tolist())
+        step = {"kind": kind, "n_rows": int(now.inside.sum()), "n_classes": len(now.classes)}
+        step |= {"seconds": hasher.report_.total_seconds, "n_changed": len(rows)}
+        step |= {"incremental": mAP(hasher), "passive": mAP(passive)}
+        if number % scale.scratch_every == 0:
+            scratch = fit()
+            step |= {"scratch": mAP(scratch), "scratch_seconds": scratch.report_.total_seconds}
+        steps.append(step)
+    return {"steps": steps}
+
+
+def _kinds(rng: np.random.RandomState, n: int) -> list[str]:
+    """All four kinds in every four updates, in random order."""
+    kinds = ["add_classes", "remove_classes", "add_images", "remove_images"]
+    return [kind for _ in range(-(-n // 4)) for kind in rng.permutation(kinds).tolist()][:n]
