@@ -1,0 +1,150 @@
+"""What the database hands back."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sihash.datasets import Reject
+
+Label = str | int | None
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better)."""
+
+    id: int
+    label: Label
+    distance: int
+    score: float
+    name: str
+    code: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query found, best first, by which model version and ranking."""
+
+    version: int
+    rank: str
+    query_code: bytes
+    hits: list[Hit]
+    _thumbnail: Callable[[int], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(self._cell(hit) for hit in self.hits)
+        return (
+            f"<div><div>version {self.version}, {html.escape(self.rank)} ranking</div>"
+            f'<div style="display:flex;flex-wrap:wrap;gap:8px">{cells}</div></div>'
+        )
+
+    def _cell(self, hit: Hit) -> str:
+        image = self._thumbnail(hit.id)
+        picture = (
+            f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{base64.b64encode(image).decode()}">'
+            if image
+            else f"<code>{hit.code.hex()}</code>"
+        )
+        label = "" if hit.label is None else html.escape(str(hit.label))
+        return (
+            f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'
+            f"<figcaption>{label} · {hit.distance}</figcaption></figure>"
+        )
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The class that the second stage sees: ``probabilities`` by label, of all classes."""
+
+    version: int
+    label: Label
+    probability: float
+    probabilities: dict[Label, float]
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of the collection. ``path`` is where its file was when it was added, if it was in a folder."""
+
+    id: int
+    label: Label
+    name: str
+    path: str | None
+    version: int
+    sha256: str
+    code: bytes
+
+
+@dataclass(frozen=True)
+class AddReport:
+    """Ids of what was added; names of what was there already; what could not be used, and why."""
+
+    version: int
+    added: list[int]
+    skipped: list[str]
+    rejected: list[Reject]
+
+
+@dataclass(frozen=True)
+class RemoveReport:
+    version: int
+    removed: list[int]
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What an update did. ``changed`` is False if there was nothing to learn from.
+
+    ``compared`` holds mAP by strategy (passive, incremental, scratch) if that was asked for.
+    """
+
+    version: int
+    strategy: str
+    changed: bool
+    n_learned: int = 0
+    n_forgotten: int = 0
+    bits_changed: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    text: str = ""
+    compared: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class UndoReport:
+    """What was taken back, and the version that is in force again."""
+
+    version: int
+    undone: str
+
+
+@dataclass(frozen=True)
+class CompactReport:
+    """How many removed items were dropped for good, and how many segments there were and are."""
+
+    n_dropped: int
+    segments_before: int
+    segments_after: int
+
+
+@dataclass(frozen=True)
+class Version:
+    """A model version: how and when it was learned, from how many rows; whether searches use it now."""
+
+    number: int
+    strategy: str
+    at: str
+    n_training: int
+    current: bool
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is wrong with a file of the database."""
+
+    file: str
+    reason: str

@@ -1,0 +1,315 @@
+"""The catalogue: SQLite tables that only grow, every row with a checksum, and totals that miss no row.
+
+What the database holds follows from its ``operations``: each add, remove, update, undo and compact is one row,
+written in the same transaction as the rows that belong to it. Nothing is ever changed in place; an undone
+operation is one that a later ``undo`` names. Only ``compact`` deletes rows.
+
+SQLite does not notice a flipped byte in its pages. So every row has a CRC-32 of its values, checked whenever it
+is read; and the last operation states for every table how many rows it has and the sum of their checksums,
+so that a table read whole is known to be whole. The number of the last operation is SQLite's ``user_version``
+too: that is also how a reader learns, in microseconds, that something happened.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.database.files import Written
+
+FILE = "catalogue.sqlite"
+FORMAT = 1
+APPLICATION = 0x51484442  # "QHDB" in the header of the SQLite file
+WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
+BATCH = 500  # values in one "IN (…)"
+
+# Columns in the order in which they are checksummed. The last, "check", is added to each.
+TABLES: dict[str, tuple[str, ...]] = {
+    "meta": ("key TEXT PRIMARY KEY", "value TEXT NOT NULL"),
+    "classes": ("number INTEGER PRIMARY KEY", "label TEXT NOT NULL"),
+    "segments": ("number INTEGER PRIMARY KEY", "operation INTEGER NOT NULL", "n INTEGER NOT NULL"),
+    "files": (
+        "path TEXT PRIMARY KEY",
+        "kind TEXT NOT NULL",
+        "segment INTEGER",
+        "version INTEGER",
+        "size INTEGER NOT NULL",
+        "sha256 BLOB NOT NULL",
+    ),
+    "items": (
+        "id INTEGER PRIMARY KEY",
+        "operation INTEGER NOT NULL",
+        "class INTEGER",
+        "name TEXT NOT NULL",
+        "content BLOB NOT NULL",
+    ),
+    "removed": ("number INTEGER PRIMARY KEY", "operation INTEGER NOT NULL", "id INTEGER NOT NULL"),
+    "thumbnails": ("id INTEGER PRIMARY KEY", "image BLOB NOT NULL"),
+    "operations": (
+        "number INTEGER PRIMARY KEY",
+        "kind TEXT NOT NULL",
+        "at TEXT NOT NULL",
+        "version INTEGER NOT NULL",
+        "target INTEGER",
+        "totals TEXT NOT NULL",
+        "details TEXT NOT NULL",
+    ),
+}
+COLUMNS = {table: [column.split()[0] for column in columns] for table, columns in TABLES.items()}
+INDEXES = (
+    "CREATE INDEX items_content ON items (content)",
+    "CREATE INDEX removed_operation ON removed (operation)",
+    "CREATE INDEX removed_id ON removed (id)",
+)
+COUNTED = [table for table in TABLES if table != "operations"]  # its own count is its last number
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One change of the database: ``version`` is the model in force after it, ``target`` what it undid."""
+
+    number: int
+    kind: str
+    at: str
+    version: int
+    target: int | None
+    totals: dict[str, list[int]]
+    details: dict[str, Any]
+
+
+def checksum(values: Sequence[Any]) -> int:
+    """CRC-32 of a row: any single altered byte, and any run of four, changes it."""
+    return zlib.crc32("\0".join([v.hex() if isinstance(v, bytes) else str(v) for v in values]).encode())
+
+
+class Catalogue:
+    """One connection, for reading or for one writer; several threads may share it."""
+
+    def __init__(self, root: Path, *, write: bool = False, create: bool = False) -> None:
+        self.path = root / FILE
+        mode = "rwc" if create else "rw" if write else "ro"
+        if not create and not self.path.is_file():
+            raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.")
+        self._lock = threading.RLock()
+        with self._told():
+            self._db = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=WAIT_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        if create:
+            self.execute("PRAGMA journal_mode = WAL")
+        self.execute("PRAGMA synchronous = FULL")
+        self.execute("PRAGMA cell_size_check = ON")
+        if write:
+            self.execute("PRAGMA wal_autocheckpoint = 0")  # `commit` does it
+            self.execute("PRAGMA cache_size = -65536")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # Reading.
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a statement, not checked."""
+        with self._lock, self._told():
+            return self._db.execute(sql, values).fetchall()
+
+    def rows(self, table: str, where: str = "1", values: Sequence[Any] = ()) -> list[Row]:
+        """Checked rows of a table in the order of its key, without their checksums."""
+        key = COLUMNS[table][0]
+        found = self.execute(f"SELECT * FROM {table} WHERE {where} ORDER BY {key}", values)
+        return [self._checked(table, row) for row in found]
+
+    def rows_in(self, table: str, column: str, values: Sequence[Any]) -> Iterator[Row]:
+        """Checked rows whose ``column`` is one of ``values``."""
+        for start in range(0, len(values), BATCH):
+            part = values[start : start + BATCH]
+            yield from self.rows(table, f"{column} IN ({','.join('?' * len(part))})", part)
+
+    def checked(self, sql: str, table: str, size: int = 10_000) -> Iterator[list[Row]]:
+        """Checked rows of a long statement over one table, in lists, with their checksums."""
+        with self._told():
+            cursor = self._db.execute(sql)
+            while rows := cursor.fetchmany(size):
+                for row in rows:
+                    self._checked(table, row)
+                yield rows
+
+    def check_table(self, table: str, totals: dict[str, list[int]]) -> None:
+        """Raise `CorruptFile` unless every row of a table is as it was written, and none is missing."""
+        n = total = 0
+        for rows in self.checked(f"SELECT * FROM {table} ORDER BY {COLUMNS[table][0]}", table):
+            n += len(rows)
+            total += sum(row[-1] for row in rows)
+        self.compare(table, [n, total], totals)
+
+    def compare(self, table: str, found: list[int], totals: dict[str, list[int]]) -> None:
+        """Raise `CorruptFile` unless the rows found are all that the last operation counted."""
+        if found != totals[table]:
+            raise self.corrupt(
+                f"table {table} has {found[0]} rows where the last operation counted {totals[table][0]}"
+            )
+
+    def operations(self, after: int = 0) -> list[Operation]:
+        """The operations after number ``after``, in order and without a gap."""
+        found = [
+            Operation(*row[:5], json.loads(row[5]), json.loads(row[6]))
+            for row in self.rows("operations", "number > ?", (after,))
+        ]
+        numbers = list(range(after + 1, self.last_operation() + 1))
+        if [operation.number for operation in found] != numbers:
+            raise self.corrupt("operations are missing")
+        return found
+
+    def last_operation(self) -> int:
+        return int(self.execute("PRAGMA user_version")[0][0])
+
+    def meta(self) -> dict[str, Any]:
+        return {key: json.loads(value) for key, value in self.rows("meta")}
+
+    def files(self, where: str = "1", values: Sequence[Any] = ()) -> Iterator[tuple[str, Any, Any, Written]]:
+        """``(kind, segment, version, file)`` of the files that belong to the database."""
+        for path, kind, segment, version, size, sha256 in self.rows("files", where, values):
+            yield kind, segment, version, Written(path, size, sha256)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """What is read inside a ``with`` block is of one moment."""
+        with self._lock:
+            self.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self.execute("COMMIT")
+
+    def check(self, deep: bool) -> None:
+        """Raise `CorruptFile` unless this is a catalogue and all its small tables are whole.
+
+        ``deep`` adds the tables that have a row for every item, and SQLite's own check of its pages.
+        """
+        application = self.execute("PRAGMA application_id")[0][0]
+        if application != APPLICATION:
+            raise self.corrupt("it is not the catalogue of a sihash database")
+        operations = self.operations()
+        if not operations:
+            raise DatabaseError(
+                f"{self.path.parent} holds an unfinished creation; create the database again."
+            )
+        big = () if deep else ("items", "thumbnails")
+        for table in COUNTED:
+            if table not in big:
+                self.check_table(table, operations[-1].totals)
+        if deep:
+            problems = [row[0] for row in self.execute("PRAGMA integrity_check(3)")]
+            if problems != ["ok"]:
+                raise self.corrupt(str(problems[0]))
+
+    def _checked(self, table: str, row: Row) -> Row:
+        values = row[:-1]
+        if len(row) != len(COLUMNS[table]) + 1 or checksum(values) != row[-1]:
+            raise self.corrupt(f"a row of table {table} ({COLUMNS[table][0]} {row[0]!r}) was altered")
+        return values
+
+    def corrupt(self, what: str) -> CorruptFile:
+        return CorruptFile(f"{self.path} is damaged: {what}; restore it from a copy of the database.")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """SQLite's errors as ours: what is damaged, what is full, who is in the way."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                raise DatabaseBusy(f"{self.path} is busy ({error}); try again.") from None
+            damaged = ("malformed", "no such", "unsupported file format", "encod", "has no column")
+            if any(word in str(error) for word in damaged):
+                raise self.corrupt(str(error)) from None
+            raise DatabaseError(f"{self.path} cannot be used: {error}; nothing was changed.") from None
+        except (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError) as error:
+            raise self.corrupt(str(error)) from None
+
+    # Writing.
+
+    def lay_out(self) -> None:
+        """Make the tables of a new catalogue, inside the transaction that creates the database."""
+        self.execute(f"PRAGMA application_id = {APPLICATION}")
+        for table, columns in TABLES.items():
+            self.execute(f'CREATE TABLE {table} ({", ".join(columns)}, "check" INTEGER NOT NULL)')
+        for statement in INDEXES:
+            self.execute(statement)
+
+    def begin(self) -> None:
+        """Start the one transaction of an operation."""
+        self.execute("BEGIN IMMEDIATE")
+        known = bool(self.execute("SELECT 1 FROM sqlite_master WHERE name = 'operations'"))
+        last = self.operations(max(0, self.last_operation() - 1)) if known else []
+        self._totals = last[-1].totals if last else {table: [0, 0] for table in COUNTED}
+
+    def insert(self, table: str, rows: Iterable[Row]) -> None:
+        """Add rows, each with its checksum, and count them in the totals."""
+        sealed = [(*row, checksum(row)) for row in rows]
+        marks = ",".join("?" * (len(COLUMNS[table]) + 1))
+        with self._lock, self._told():
+            self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", sealed)
+        if table in self._totals:
+            self._totals[table][0] += len(sealed)
+            self._totals[table][1] += sum(row[-1] for row in sealed)
+
+    def set_aside(self, table: str, numbers: Iterable[int]) -> None:
+        """A temporary table of one column ``id``, for this connection alone."""
+        self.execute(f"CREATE TEMP TABLE {table} (id INTEGER PRIMARY KEY)")
+        with self._lock, self._told():
+            self._db.executemany(f"INSERT INTO {table} VALUES (?)", ((int(n),) for n in numbers))
+
+    def delete(self, table: str, where: str) -> None:
+        """Delete rows and take them out of the totals; for ``compact`` alone."""
+        found = self.execute(f'SELECT count(*), coalesce(sum("check"), 0) FROM {table} WHERE {where}')[0]
+        self.execute(f"DELETE FROM {table} WHERE {where}")
+        self._totals[table] = [a - b for a, b in zip(self._totals[table], found, strict=True)]
+
+    def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> int:
+        """Record the operation and commit: the one moment at which the database changes."""
+        number = self.last_operation() + 1
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        row = (number, kind, at, version, target, json.dumps(self._totals), json.dumps(details))
+        self.insert("operations", [row])
+        self.execute(f"PRAGMA user_version = {number}")
+        self.execute("COMMIT")
+        self._checkpoint()
+        return number
+
+    def _checkpoint(self) -> None:
+        """Move the commit from the log into the catalogue.
+
+        A log is only as long-lived as its every byte: SQLite takes a damaged one for one that ends earlier. So
+        none is left behind. If a reader is in the way for long, the next commit does it.
+        """
+        with suppress(DatabaseError):
+            self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def vacuum(self) -> None:
+        """Give back the space of deleted rows; if there is no room to do it, it stays."""
+        with suppress(DatabaseError):
+            self.execute("VACUUM")
+            self._checkpoint()
+
+    def rollback(self) -> None:
+        """Give up the transaction, if one is open."""
+        with self._lock:
+            if self._db.in_transaction:
+                self._db.rollback()

@@ -1,0 +1,248 @@
+"""The operations that change a database, each one transaction: create, add, remove, undo, compact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.database import learning, segments
+from sihash.database.answers import AddReport, CompactReport, RemoveReport, UndoReport
+from sihash.database.catalogue import FORMAT, Catalogue
+from sihash.database.errors import DatabaseError
+from sihash.database.learning import Training
+from sihash.database.lock import locked
+from sihash.database.reader import Reader
+from sihash.database.segments import Places, Segment
+from sihash.database.snapshot import Snapshot
+from sihash.database.sources import Features, ImageSource, Source
+from sihash.database.writer import (
+    UPDATER,
+    Progress,
+    Writer,
+    prepare_folder,
+    sweep,
+    write_models,
+    writing,
+)
+from sihash.hashing import SIH
+
+
+def create(
+    root: Path,
+    source: Source,
+    hasher: SIH,
+    meta: dict[str, Any],
+    train_per_class: int | None,
+    progress: Progress,
+) -> AddReport:
+    """Write a source, learn hash functions from its labels, encode it: version 1."""
+    prepare_folder(root)
+    with writing(root, create=True) as writer:
+        if writer.catalogue.last_operation():
+            raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
+        writer.catalogue.lay_out()
+        new = writer.ingest(source, lambda contents: _there(writer.catalogue, contents), 0, progress)
+        if not new:
+            raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
+        width = new[0].vectors.shape[1]
+        places = Places(new)
+        training = _training(writer.catalogue, train_per_class)
+        progress("learning", 0.0)
+        hasher = learning.fit(hasher, places, width, training)
+        progress("learning", 1.0)
+        meta |= {
+            "format": FORMAT,
+            "width": width,
+            "n_bits": hasher.n_bits,
+            "train_per_class": train_per_class,
+        }
+        writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
+        for kind, file in write_models(root, hasher, 1).items():
+            writer.adopt(kind, file, version=1)
+        _encode(writer, new, hasher, 1, progress)
+        n = sum(len(segment.ids) for segment in new)
+        details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
+        details["report"] = str(hasher.report_)
+        writer.commit("create", 1, details)
+    return AddReport(1, list(range(n)), source.skipped, source.rejects)
+
+
+def _training(catalogue: Catalogue, per_class: int | None) -> Training:
+    """The labelled rows of a creation, from its own transaction."""
+    rows = catalogue.execute("SELECT id, class FROM items WHERE class IS NOT NULL ORDER BY id")
+    label_of = {number: json.loads(text) for number, text in catalogue.rows("classes")}
+    ids = np.array([row[0] for row in rows], dtype=np.int64)
+    numbers = np.array([row[1] for row in rows], dtype=np.int64)
+    chosen = learning.sample(ids, numbers, per_class, np.empty(0, dtype=np.int64))
+    return Training(ids[chosen], [label_of[int(number)] for number in numbers[chosen]])
+
+
+def _there(
+    catalogue: Catalogue, contents: list[bytes], places: Places | None = None, first: int = 0
+) -> set[bytes]:
+    """Which contents the collection has: among its living items, and those from id ``first`` on."""
+    found = list(catalogue.rows_in("items", "content", contents))
+    ids = np.array([row[0] for row in found], dtype=np.int64)
+    alive = ids >= first
+    if places is not None:
+        alive |= places.alive(ids)
+    return {row[4] for row, lives in zip(found, alive, strict=True) if lives}
+
+
+def _why(source: Source) -> str:
+    if source.rejects:
+        return f" ({len(source.rejects)} rejected; {source.rejects[0].name}: {source.rejects[0].reason})"
+    return ""
+
+
+def _about(source: Source, first_id: int, n: int) -> dict[str, Any]:
+    return {
+        "first_id": first_id,
+        "n_added": n,
+        "place": source.place,
+        "n_skipped": len(source.skipped),
+        "n_rejected": len(source.rejects),
+    }
+
+
+def _encode(writer: Writer, new: list[Segment], hasher: SIH, version: int, progress: Progress) -> None:
+    for k, segment in enumerate(new):
+        progress("encoding", k / len(new))
+        codes = segments.encode(segment.vectors, hasher)
+        file = segments.write_codes(writer.root, segment.number, version, codes)
+        writer.adopt("codes", file, segment.number, version)
+    progress("encoding", 1.0)
+
+
+def prepare(source: Source, snapshot: Snapshot) -> None:
+    """Treat what is added as what is there was treated."""
+    features = Features(**snapshot.meta["features"])
+    if isinstance(source, ImageSource):
+        source.features = features
+        source.thumbnails = snapshot.meta["thumbnails"]
+        features.extractor()  # refuses images where the items are vectors
+    elif features.name != "none":
+        raise DatabaseError("This database holds images; give image files, not vectors.")
+    elif source.width != snapshot.width:  # type: ignore[attr-defined]
+        width = source.width  # type: ignore[attr-defined]
+        raise DatabaseError(f"Expected vectors of {snapshot.width} numbers, as in the database, got {width}.")
+
+
+def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
+    """Write what is new in a source, encoded by the hash functions in force."""
+    root = reader.root
+    with writing(root) as writer, reader.current() as snapshot:
+        prepare(source, snapshot)
+        first = snapshot.log.next_id
+        places, version = snapshot.places, snapshot.version
+        new = writer.ingest(source, lambda c: _there(writer.catalogue, c, places, first), first, progress)
+        n = sum(len(segment.ids) for segment in new)
+        if n:
+            _encode(writer, new, snapshot.hasher, version, progress)
+            writer.commit("add", version, _about(source, first, n))
+        else:
+            writer.catalogue.rollback()
+    return AddReport(version, list(range(first, first + n)), source.skipped, source.rejects)
+
+
+def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()) -> RemoveReport:
+    """Take items out of the collection, by id or by class; their files stay until a compaction."""
+    with writing(reader.root) as writer, reader.current() as snapshot:
+        gone = snapshot.ids_of(labels) if ids is None else _living(snapshot, ids)
+        if len(gone):
+            first = writer.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM removed")[0][0]
+            operation = writer.operation
+            rows = ((first + k, operation, int(number)) for k, number in enumerate(gone))
+            writer.catalogue.insert("removed", rows)
+            writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
+        version = snapshot.version
+    return RemoveReport(version, gone.tolist())
+
+
+def _living(snapshot: Snapshot, ids: Iterable[int]) -> Array:
+    values = list(ids)
+    if not all(isinstance(value, int | np.integer) for value in values):
+        raise DatabaseError(f"Ids are whole numbers, got {values[:3]!r}.")
+    wanted = np.unique(np.array(values, dtype=np.int64))
+    missing = wanted[~snapshot.places.alive(wanted)]
+    if len(missing):
+        raise DatabaseError(f"No item has the id {missing[0]}; nothing was removed.")
+    return wanted
+
+
+def undo(reader: Reader) -> UndoReport:
+    """Take the last operation back."""
+    with writing(reader.root) as writer, reader.current() as snapshot:
+        target = snapshot.log.undoable()
+        if target is None:
+            raise DatabaseError("There is nothing to undo: no operation since the creation or a compaction.")
+        is_update = target.kind == "update"
+        version = snapshot.log.version_before(target.number) if is_update else snapshot.version
+        writer.commit("undo", version, {"undone": target.kind}, target.number)
+    return UndoReport(version, target.kind)
+
+
+def compact(reader: Reader) -> CompactReport:
+    """Drop what no search can reach: removed items, earlier versions; merge small segments. Ends undoing."""
+    root = reader.root
+    with locked(root / UPDATER, "is updating it"), writing(root, updating=True) as writer:
+        with reader.current() as snapshot:
+            everything, version = snapshot.places.segments, snapshot.version
+            runs = _to_rewrite(everything, snapshot.width)
+            dead = np.concatenate([segment.ids[~segment.alive] for segment in everything])
+            _delete_items(writer.catalogue, dead)
+            n_new = sum(_merge(writer, run, version) for run in runs)
+            _delete_segments(writer.catalogue, [segment.number for run in runs for segment in run])
+            writer.catalogue.delete("files", f"version IS NOT NULL AND version <> {version}")
+            writer.catalogue.delete("removed", "1")
+            writer.commit("compact", version, {"n_dropped": len(dead)})
+            n_after = len(everything) - sum(map(len, runs)) + n_new
+        writer.catalogue.vacuum()
+        sweep(root, writer.catalogue, updating=True)
+    return CompactReport(len(dead), len(everything), n_after)
+
+
+def _to_rewrite(all_segments: list[Segment], width: int) -> list[list[Segment]]:
+    """Runs of neighbours, each to become one segment: those with dead items, and small ones beside others."""
+    full = segments.rows_of(width)
+    runs: list[list[Segment]] = [[]]
+    n = 0
+    for segment in all_segments:
+        n_alive = int(segment.alive.sum())
+        whole = n_alive == len(segment.ids) and n_alive >= full // 2
+        if whole or n + n_alive > full:
+            runs.append([])
+            n = 0
+        if not whole:
+            runs[-1].append(segment)
+            n += n_alive
+    return [run for run in runs if len(run) > 1 or (run and not run[0].alive.all())]
+
+
+def _merge(writer: Writer, run: list[Segment], version: int) -> int:
+    """Write what lives in a run of segments as one; the codes are known and only copied."""
+    ids = np.concatenate([segment.ids[segment.alive] for segment in run])
+    if not len(ids):
+        return 0
+    new = writer.new_segment(ids, [segment.vectors[segment.alive] for segment in run])
+    codes = np.concatenate([segment.codes[segment.alive] for segment in run])
+    file = segments.write_codes(writer.root, new.number, version, [codes])
+    writer.adopt("codes", file, new.number, version)
+    return 1
+
+
+def _delete_items(catalogue: Catalogue, dead: Array) -> None:
+    catalogue.set_aside("dead", dead)
+    for table in ("items", "thumbnails"):
+        catalogue.delete(table, "id IN (SELECT id FROM dead)")
+
+
+def _delete_segments(catalogue: Catalogue, numbers: list[int]) -> None:
+    for number in numbers:
+        catalogue.delete("files", f"segment = {number}")
+        catalogue.delete("segments", f"number = {number}")

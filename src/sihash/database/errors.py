@@ -1,0 +1,15 @@
+"""What can be wrong with a database, each told in one sentence."""
+
+from __future__ import annotations
+
+
+class DatabaseError(ValueError):
+    """A request that cannot be met; the database is as it was before."""
+
+
+class DatabaseBusy(DatabaseError):
+    """Another process is writing; its number is in the message."""
+
+
+class CorruptFile(DatabaseError):
+    """A file that is missing, cut short or altered; it is named in the message."""

@@ -1,0 +1,44 @@
+"""One holder at a time, in any process: a lock file that names who holds it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sihash.database.errors import DatabaseBusy
+
+if os.name == "nt":  # pragma: no cover
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        # Far behind the number of the holder, which others must be able to read.
+        os.lseek(descriptor, 1 << 20, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        # flock belongs to the open file, not to the process: it also parts two databases in one process.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Hold the lock at ``path``, or raise `DatabaseBusy` at once. It ends with the process, however that ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            _take(descriptor)
+        except OSError:
+            holder = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
+            raise DatabaseBusy(
+                f"{path.parent} is busy: process {holder} {what}; try again when it is done."
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, str(os.getpid()).encode())
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,214 @@
+"""A database as one reader sees it: everything of one moment, in memory, ready to answer."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.codes import n_bytes
+from sihash.database import files
+from sihash.database.catalogue import Catalogue, Operation
+from sihash.database.errors import DatabaseError
+from sihash.database.labels import ItemClasses
+from sihash.database.segments import Places, Segment
+from sihash.database.shared import SharedLock
+from sihash.hashing import SIH
+from sihash.index import CodeIndex, open_index
+
+Label = str | int | None
+
+
+class Log:
+    """What follows from the operations alone."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self.operations: dict[int, Operation] = {}
+        self.undone: set[int] = set()
+        for operation in operations:
+            self.append(operation)
+
+    def append(self, operation: Operation) -> None:
+        self.operations[operation.number] = operation
+        if operation.kind == "undo" and operation.target is not None:
+            self.undone.add(operation.target)
+
+    @property
+    def last(self) -> Operation:
+        return self.operations[max(self.operations)]
+
+    @property
+    def next_id(self) -> int:
+        """Ids are never given twice, not even those of undone additions."""
+        stops = (o.details["first_id"] + o.details["n_added"] for o in self.of_kind("create", "add"))
+        return max(stops, default=0)
+
+    @property
+    def next_version(self) -> int:
+        return max(o.version for o in self.operations.values()) + 1
+
+    def of_kind(self, *kinds: str) -> list[Operation]:
+        return [o for o in self.operations.values() if o.kind in kinds]
+
+    def undoable(self) -> Operation | None:
+        """The last operation that can be taken back: none before a compaction or the creation."""
+        for number in sorted(self.operations, reverse=True):
+            operation = self.operations[number]
+            if operation.kind in ("create", "compact"):
+                return None
+            if operation.kind != "undo" and number not in self.undone:
+                return operation
+        return None
+
+    def version_before(self, number: int) -> int:
+        """The model version in force just before an operation."""
+        return self.operations[number - 1].version
+
+
+class Snapshot:
+    """Segments with the codes of one model version, its hash functions and an index over what is alive.
+
+    ``lock`` is held by searches together, and alone by `advance`.
+    """
+
+    def __init__(self, root: Path, catalogue: Catalogue, searchable: bool = True) -> None:
+        self.lock = SharedLock()
+        self._root = root
+        self._item_classes = ItemClasses()
+        with catalogue.snapshot():
+            self.log = Log(catalogue.operations())
+            self.meta = catalogue.meta()
+            self.classes: dict[int, Label] = {n: json.loads(text) for n, text in catalogue.rows("classes")}
+            segment_rows = catalogue.rows("segments")
+            found = list(catalogue.files("version IS NULL OR version = ?", (self.version,)))
+            removed = catalogue.rows("removed")
+        hash_file = next(file for kind, _, _, file in found if kind == "hash")
+        files.check(root, hash_file)
+        self.hasher = SIH.load(root / hash_file.path)
+        self.places = Places(self._load_segments(segment_rows, found))
+        ids_removed: dict[int, list[int]] = defaultdict(list)
+        for _, operation, number in removed:
+            ids_removed[operation].append(number)
+        self._replay(self.log.operations.values(), ids_removed)
+        if searchable:
+            self.index: CodeIndex = open_index(self.meta["index"], self.n_bits)
+            self._follow_index({})
+
+    @property
+    def operation(self) -> int:
+        return self.log.last.number
+
+    @property
+    def version(self) -> int:
+        return self.log.last.version
+
+    @property
+    def n_bits(self) -> int:
+        return int(self.meta["n_bits"])
+
+    @property
+    def n_bytes(self) -> int:
+        return n_bytes(self.n_bits)
+
+    @property
+    def width(self) -> int:
+        return int(self.meta["width"])
+
+    def codes(self, ids: Array) -> Array:
+        return self.places.codes(ids, self.n_bytes)
+
+    def vectors(self, ids: Array) -> Array:
+        return self.places.vectors(ids, self.width)
+
+    def item_classes(self) -> ItemClasses:
+        """The class of every item; read at the first call, which takes a while for a large collection."""
+        if self._item_classes.operation != self.operation:
+            self._item_classes = self._item_classes.followed(self._root)
+        return self._item_classes
+
+    def ids_of(self, labels: Iterable[Any]) -> Array:
+        """Ids of the living items of some classes; a label that no item has is refused."""
+        number_of = {label: number for number, label in self.classes.items()}
+        numbers = []
+        for label in labels:
+            if label not in number_of:
+                raise DatabaseError(f"No class is named {label!r}; info() lists those there are.")
+            numbers.append(number_of[label])
+        ids = self.item_classes().with_class(np.array(numbers, dtype=np.int64))
+        return ids[self.places.alive(ids)]
+
+    def _load_segments(self, rows: list[Any], found: list[Any]) -> list[Segment]:
+        by_segment: dict[int, dict[str, files.Written]] = defaultdict(dict)
+        for kind, segment, _, file in found:
+            by_segment[segment][kind] = file
+        return [self._load_segment(row, by_segment[row[0]]) for row in rows]
+
+    def _load_segment(self, row: Any, own: dict[str, files.Written]) -> Segment:
+        number, operation, n = row
+        ids = files.load_array(self._root, own["ids"])
+        # An addition that was undone before this version was learned has no codes in it, nor any use for them.
+        codes = (
+            files.load_array(self._root, own["codes"])
+            if "codes" in own
+            else np.zeros((n, self.n_bytes), dtype=np.uint8)
+        )
+        alive = np.zeros(n, dtype=bool)
+        return Segment(self._root, number, operation, ids, own["vectors"], codes, alive)
+
+    def _replay(self, operations: Iterable[Operation], removed: dict[int, list[int]]) -> None:
+        """Let each operation do to ``alive`` what it did to the collection."""
+        by_operation: dict[int, list[Segment]] = defaultdict(list)
+        for segment in self.places.segments:
+            by_operation[segment.operation].append(segment)
+        for operation in operations:
+            # An undo does the contrary of what its target did; an update changes codes, not the collection.
+            number = operation.target if operation.kind == "undo" else operation.number
+            assert number is not None
+            comes = operation.kind != "undo"
+            for segment in by_operation.get(number, []):
+                segment.alive[:] = comes
+            ids = np.array(removed.get(number, []), dtype=np.int64)
+            for segment, _, rows in self.places.find(ids):
+                segment.alive[rows] = not comes
+
+    def advance(self, catalogue: Catalogue) -> bool:
+        """Follow the catalogue by what has changed since; False if it takes a new snapshot."""
+        with catalogue.snapshot():
+            new = catalogue.operations(self.operation)
+            touched = {o.target if o.kind == "undo" else o.number for o in new}
+            if {o.details.get("undone", o.kind) for o in new} & {"update", "compact"}:
+                return False
+            classes = {
+                n: json.loads(t) for n, t in catalogue.rows("classes", "number >= ?", (len(self.classes),))
+            }
+            segment_rows = catalogue.rows("segments", "operation > ?", (self.operation,))
+            numbers = [row[0] for row in segment_rows]
+            found = [f for f in catalogue.files("segment >= ?", (min(numbers),))] if numbers else []
+            removed: dict[int, list[int]] = defaultdict(list)
+            for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
+                removed[operation].append(number)
+        fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
+        with self.lock.writing():
+            before = {id(s): s.alive.copy() for s in self.places.segments}
+            self.places = Places([*self.places.segments, *fresh])
+            self._replay(new, removed)
+            if hasattr(self, "index"):
+                self._follow_index(before)
+            self.classes.update(classes)
+            for operation in new:
+                self.log.append(operation)
+        return True
+
+    def _follow_index(self, before: dict[int, Array]) -> None:
+        for segment in self.places.segments:
+            was = before.get(id(segment), np.zeros(len(segment.ids), dtype=bool))
+            gone, come = was & ~segment.alive, segment.alive & ~was
+            if gone.any():
+                self.index.remove(segment.ids[gone])
+            if come.any():
+                self.index.add(segment.ids[come], segment.codes[come])

@@ -1,0 +1,351 @@
+"""Where items come from: folders and archives of images, vector files, arrays; read block by block."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from sihash._typing import Array
+from sihash.database.errors import DatabaseError
+from sihash.database.segments import rows_of
+from sihash.datasets import NAMED, Reject
+from sihash.datasets.dataset import Collection
+from sihash.datasets.loading import read
+from sihash.features import extractor
+from sihash.features.extract import Extractor, decode_all, process
+from sihash.kernel import row_blocks
+
+IMAGES = 1024  # read at a time
+THUMBNAIL = 96  # pixels of the longer side
+Known = Callable[[list[bytes]], set[bytes]]  # which contents the database has
+Label = str | int | None
+
+
+@dataclass(frozen=True)
+class Features:
+    """How images become vectors; ``name`` is "none" where the items are vectors."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def extractor(self) -> Extractor:
+        """The extractor; an ONNX file must be the one that the database was made with."""
+        if self.name == "none":
+            raise DatabaseError("This database holds vectors; give vectors (n × d), not images.")
+        made = extractor(self.name, **self.options)
+        if self.settings and json.loads(json.dumps(made.settings)) != self.settings:
+            raise DatabaseError(
+                f"The features {self.name!r} are not those that this database was made with: expected "
+                f"{self.settings}, got {made.settings}."
+            )
+        return made
+
+
+@dataclass
+class Block:
+    """Items in the order of their rows, all lists of one length; thumbnails may be None."""
+
+    vectors: Array
+    labels: list[Label]
+    names: list[str]
+    contents: list[bytes]
+    thumbnails: list[bytes | None]
+
+
+class Source:
+    """A collection that is read once, from its beginning to its end.
+
+    ``skipped`` names the items whose content was there already, ``rejects`` those that cannot be used; both are
+    complete when `blocks` has come to its end.
+    """
+
+    def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
+        self.place = place
+        self.names, self.labels = names, labels
+        self.skipped: list[str] = []
+        self.rejects: list[Reject] = []
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def holds_images(self) -> bool:
+        return isinstance(self, ImageSource)
+
+    def blocks(self, known: Known) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def _fresh(self, numbers: Sequence[int], contents: Sequence[bytes], known: Known) -> list[int]:
+        """Positions of the contents that are new, the first of equal ones; the others are noted as skipped."""
+        seen = known(list(contents))
+        fresh = []
+        for k, content in enumerate(contents):
+            if content in seen:
+                self.skipped.append(self.names[numbers[k]])
+            else:
+                seen.add(content)
+                fresh.append(k)
+        return fresh
+
+
+class VectorSource(Source):
+    """Rows of a matrix, in memory or memory-mapped."""
+
+    def __init__(self, X: Array, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
+        super().__init__(place, names, labels)
+        self.X = X
+        self.width = X.shape[1]
+
+    def blocks(self, known: Known) -> Iterator[Block]:
+        for rows in row_blocks(len(self.X), rows_of(self.width)):
+            with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
+                X = np.ascontiguousarray(self.X[rows], dtype=np.float32)
+            good = np.isfinite(X).all(axis=1)
+            for k in np.flatnonzero(~good):
+                self.rejects.append(
+                    Reject(self.names[rows.start + k], "a vector with NaN or infinite numbers")
+                )
+            numbers = (rows.start + np.flatnonzero(good)).tolist()
+            X = X if good.all() else X[good]
+            contents = [hashlib.sha256(row).digest() for row in X]
+            fresh = self._fresh(numbers, contents, known)
+            if fresh:
+                own = [numbers[k] for k in fresh]
+                yield Block(
+                    X if len(fresh) == len(X) else X[fresh],
+                    [self.labels[k] for k in own],
+                    [self.names[k] for k in own],
+                    [contents[k] for k in fresh],
+                    [None] * len(own),
+                )
+
+
+class ImageSource(Source):
+    """Files, or pictures in memory, that the extractor turns into vectors."""
+
+    def __init__(
+        self, images: Iterable[Any], place: str | None, names: Sequence[str], labels: Sequence[Label]
+    ) -> None:
+        super().__init__(place, names, labels)
+        self.images = images
+        self.features = Features("none")
+        self.thumbnails = False
+
+    def blocks(self, known: Known) -> Iterator[Block]:
+        chosen = self.features.extractor()
+        images, start = iter(self.images), 0
+        while chunk := list(islice(images, IMAGES)):
+            numbers = range(start, start + len(chunk))
+            start += len(chunk)
+            contents = [content_of(image) for image in chunk]
+            fresh = self._fresh(numbers, contents, known)
+            found, problems = describe([chunk[k] for k in fresh], chosen, self.thumbnails)
+            for place, reason in sorted(problems.items()):
+                self.rejects.append(Reject(self.names[numbers[fresh[place]]], reason))
+            used = [k for place, k in enumerate(fresh) if place not in problems]
+            if used:
+                own = [numbers[k] for k in used]
+                yield Block(
+                    np.concatenate([vectors for vectors, _ in found]),
+                    [self.labels[k] for k in own],
+                    [self.names[k] for k in own],
+                    [contents[k] for k in used],
+                    [small for _, some in found for small in some],
+                )
+
+
+def describe(
+    images: list[Any], chosen: Extractor, thumbnails: bool
+) -> tuple[list[tuple[Array, list[bytes | None]]], dict[int, str]]:
+    """Vectors and thumbnails of the readable images, in pieces, and the reasons of the others by number."""
+
+    def work(items: list[Any]) -> tuple[list[Any], dict[int, str]]:
+        small: list[bytes | None] = []
+
+        def prepare(image: Image.Image) -> Array:
+            prepared = chosen.prepare(image)
+            small.append(thumbnail(image) if thumbnails else None)
+            return prepared
+
+        prepared, problems = decode_all(items, prepare, chosen.at_least)
+        if len({p.shape for p in prepared}) > 1:
+            raise DatabaseError("The images are not of one size; choose features that resize them.")
+        return [(chosen.describe(np.stack(prepared)), small)] if prepared else [], problems
+
+    return process(images, work, chosen.batch)
+
+
+def thumbnail(image: Image.Image) -> bytes:
+    """A small JPEG."""
+    small = image.copy()
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    out = io.BytesIO()
+    small.convert("RGB").save(out, "JPEG", quality=80)
+    return out.getvalue()
+
+
+def content_of(image: Any) -> bytes:
+    """SHA-256 of a file's bytes, or of the pixels of a picture in memory."""
+    if isinstance(image, bytes):
+        return hashlib.sha256(image).digest()
+    if isinstance(image, Exception):  # could not be read; it is rejected in its turn
+        return hashlib.sha256(os.urandom(16)).digest()
+    pixels = np.ascontiguousarray(image)
+    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).digest()
+
+
+# From what the caller gave to a source.
+
+
+def open_source(source: Any, labels: Any = None) -> Source:
+    """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
+
+    ``labels`` are one an item (None for an item without), or a CSV or JSONL file that says them by name.
+    """
+    if isinstance(source, str | os.PathLike):
+        return _from_path(source, labels)
+    if isinstance(source, np.ndarray) and source.ndim == 2 and source.dtype != np.uint8:
+        names = [f"row {k}" for k in range(len(source))]
+        return VectorSource(_numbers(source), None, names, _given_labels(labels, len(source)))
+    images = list(source)
+    if not images:
+        raise DatabaseError("Nothing to add: the source is empty.")
+    names = [str(x) if isinstance(x, str | os.PathLike) else f"image {k}" for k, x in enumerate(images)]
+    return ImageSource(_readable(images), None, names, _given_labels(labels, len(images)))
+
+
+def _numbers(X: Array) -> Array:
+    if X.dtype.kind not in "fiub":
+        raise DatabaseError(f"Vectors must be a matrix of numbers, one row an item; got {X.dtype}.")
+    return X
+
+
+def _readable(images: list[Any]) -> Iterator[Any]:
+    """Contents of files given by their paths; pictures in memory as they are."""
+    from sihash.features import BadImage
+
+    for image in images:
+        if isinstance(image, str | os.PathLike):
+            try:
+                yield Path(image).read_bytes()
+            except OSError as error:
+                yield BadImage(f"cannot be read: {error.strerror}")
+        else:
+            yield image
+
+
+def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
+    path = Path(source).expanduser()
+    table = _is_label_file(labels)
+    if source not in NAMED and path.is_file() and _looks_like_image(path):
+        return ImageSource(_readable([path]), None, [str(path)], _given_labels(labels, 1))
+    beside = labels if isinstance(labels, str | os.PathLike) and not table else None
+    collection = read(source, beside)
+    n = len(collection.is_test)
+    names = [printable(name) for name in collection.names or [f"row {k}" for k in range(n)]]
+    if table:
+        own = _labels_by_name(Path(labels), names)
+    elif labels is not None and beside is None:
+        own = _given_labels(labels, n)
+    else:
+        own = _labels_of(collection, n)
+    place = str(path.absolute()) if path.is_dir() else None
+    made: Source
+    if collection.holds_vectors:
+        assert isinstance(collection.X, np.ndarray)
+        made = VectorSource(collection.X, place, names, own)
+    else:
+        made = ImageSource(collection.X, place, names, own)
+    made.rejects += collection.rejects
+    return made
+
+
+def _looks_like_image(path: Path) -> bool:
+    with open(path, "rb") as file:
+        head = file.read(12)
+    return head.startswith((b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")) or (
+        head[:4] == b"RIFF" and head[8:] == b"WEBP"
+    )
+
+
+def printable(name: str) -> str:
+    """A file's name as text; bytes that are none are spelt out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _labels_of(collection: Collection, n: int) -> list[Label]:
+    y = collection.y
+    if y is None:
+        return [None] * n
+    if y.ndim != 1:
+        raise DatabaseError("Items with several labels are not supported; give one label an item.")
+    if collection.class_names is not None:
+        return [collection.class_names[int(k)] for k in y]
+    return [plain_label(label) for label in y.tolist()]
+
+
+def _given_labels(labels: Any, n: int) -> list[Label]:
+    """Labels of the caller: one for all, one an item, or none at all."""
+    if labels is None or isinstance(labels, str | int):
+        return [plain_label(labels)] * n
+    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    if len(values) != n:
+        raise DatabaseError(f"Expected as many labels as items, got {len(values)} labels for {n} items.")
+    return [plain_label(label) for label in values]
+
+
+def plain_label(label: Any) -> Label:
+    """A label as the database keeps it: text, a whole number, or None."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if isinstance(label, float):
+        if label != label:
+            return None
+        if label.is_integer():
+            return int(label)
+    if label is None or (isinstance(label, str | int) and not isinstance(label, bool)):
+        return printable(label) if isinstance(label, str) else label
+    raise DatabaseError(f"Labels must be text or whole numbers, or None for unlabelled; got {label!r}.")
+
+
+def _is_label_file(labels: Any) -> bool:
+    if not isinstance(labels, str | os.PathLike) or not Path(labels).is_file():
+        return False
+    return Path(labels).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson")
+
+
+def _labels_by_name(path: Path, names: list[str]) -> list[Label]:
+    """Labels from a table with a column for the file and one for its label; others stay unlabelled."""
+    label_of: dict[str, Label] = {}
+    for name, label in _label_rows(path):
+        label_of[name] = label_of[name.rsplit("/", 1)[-1]] = label
+    found = [label_of.get(name, label_of.get(name.rsplit("/", 1)[-1])) for name in names]
+    if not any(label is not None for label in found):
+        raise DatabaseError(
+            f"None of the {len(names)} items is named in {path}; its first column names files."
+        )
+    return found
+
+
+def _label_rows(path: Path) -> Iterator[tuple[str, Label]]:
+    text = path.read_text(encoding="utf-8-sig")
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        rows = [list(json.loads(line).values()) for line in text.splitlines() if line.strip()]
+    else:
+        rows = list(csv.reader(io.StringIO(text), delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+    for row in rows:
+        if len(row) < 2:
+            raise DatabaseError(f"{path} must have two columns, file and label; got the row {row}.")
+        yield str(row[0]).replace("\\", "/").removeprefix("./"), plain_label(row[1] or None)

@@ -1,0 +1,147 @@
+"""Learning in the background of searches and additions, then one switch to the new version."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sihash.database import files, learning, segments
+from sihash.database.answers import UpdateReport
+from sihash.database.catalogue import Catalogue
+from sihash.database.errors import DatabaseError
+from sihash.database.learning import Training
+from sihash.database.lock import locked
+from sihash.database.segments import Segment
+from sihash.database.snapshot import Snapshot
+from sihash.database.writer import UPDATER, Progress, disk_errors_told, sweep, write_models, writing
+from sihash.hashing import SIH
+
+
+@dataclass
+class _Version:
+    """A version in the making: its files are on the disk, and not in the catalogue yet."""
+
+    number: int
+    hasher: SIH
+    models: dict[str, files.Written]
+    codes: dict[int, files.Written] = field(default_factory=dict)  # by segment
+    n_bits_changed: int = 0
+    n_encoded: int = 0
+
+    def encode(self, root: Path, segment: Segment) -> None:
+        """Write new codes for a segment, unless all of it is dead or it has them."""
+        if segment.number in self.codes or not segment.alive.any():
+            return
+        blocks = segments.encode(segment.vectors, self.hasher)
+        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, blocks)
+        changed = np.bitwise_count(np.concatenate(blocks) ^ segment.codes)[segment.alive]
+        self.n_bits_changed += int(changed.sum())
+        self.n_encoded += int(segment.alive.sum())
+
+
+def update(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
+    """Learn from the labelled items of now, encode the collection, switch.
+
+    Only the switch takes the lock of writers: meanwhile items may come and go. Those that came are
+    encoded before the switch, and learned from by the next update.
+    """
+    if strategy not in ("incremental", "scratch"):
+        raise DatabaseError(f"strategy must be 'incremental' or 'scratch', got {strategy!r}.")
+    with locked(root / UPDATER, "is updating it"), disk_errors_told(root), _own_catalogue(root) as catalogue:
+        try:
+            snapshot = Snapshot(root, catalogue, searchable=False)
+            seconds: dict[str, float] = {}
+            with _timed(seconds, "learning"):
+                progress("learning", 0.0)
+                hasher, report = _learn(root, catalogue, snapshot, strategy)
+                progress("learning", 1.0)
+            if not report.changed:
+                return report
+            version = _Version(snapshot.log.next_version, hasher, {})
+            with _timed(seconds, "encoding"):
+                version.models = write_models(root, hasher, version.number)
+                for k, segment in enumerate(snapshot.places.segments):
+                    progress("encoding", k / len(snapshot.places.segments))
+                    version.encode(root, segment)
+            report = replace(report, version=version.number, seconds=seconds, text=str(hasher.report_))
+            report = _switch(root, catalogue, snapshot, version, report)
+            progress("encoding", 1.0)
+            return report
+        except BaseException:
+            with suppress(DatabaseError, OSError), writing(root, updating=True):
+                pass  # sweeps
+            raise
+
+
+@contextmanager
+def _own_catalogue(root: Path) -> Iterator[Catalogue]:
+    catalogue = Catalogue(root)
+    try:
+        yield catalogue
+    finally:
+        catalogue.close()
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[phase] = time.perf_counter() - start
+
+
+def training_of(snapshot: Snapshot, keep: Any) -> Training:
+    """The labelled items of now, or a sample of them that holds on to the ids in ``keep``."""
+    classes = snapshot.item_classes()
+    ids = snapshot.places.live_ids()
+    numbers = classes.of(ids)
+    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
+    chosen = learning.sample(ids, numbers, snapshot.meta["train_per_class"], np.asarray(keep, dtype=np.int64))
+    return Training(ids[chosen], [snapshot.classes[int(number)] for number in numbers[chosen]])
+
+
+def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
+    places, width = snapshot.places, snapshot.width
+    if strategy == "scratch":
+        training = training_of(snapshot, [])
+        hasher = learning.fit(snapshot.hasher, places, width, training)
+        return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
+    found = catalogue.files("kind = 'learner' AND version = ?", (snapshot.version,))
+    file = next(file for _, _, _, file in found)
+    hasher = learning.load_learner(root, file, places, width)
+    hasher, n_learned, n_forgotten = learning.update(
+        hasher, places, width, training_of(snapshot, hasher.ids_)
+    )
+    changed = bool(n_learned or n_forgotten)
+    return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
+
+
+def _switch(
+    root: Path, catalogue: Catalogue, snapshot: Snapshot, version: _Version, report: UpdateReport
+) -> UpdateReport:
+    """Encode what came meanwhile and commit the new version."""
+    with writing(root, updating=True, keep=_paths(version)) as writer:
+        if not snapshot.advance(catalogue):
+            snapshot = Snapshot(root, catalogue, searchable=False)
+        for segment in snapshot.places.segments:
+            version.encode(root, segment)
+        for kind, file in version.models.items():
+            writer.adopt(kind, file, version=version.number)
+        for number, file in version.codes.items():
+            writer.adopt("codes", file, number, version.number)
+        bits = max(1, version.n_encoded * snapshot.n_bits)
+        report = replace(report, bits_changed=version.n_bits_changed / bits)
+        details = {"strategy": report.strategy, "report": report.text, "bits_changed": report.bits_changed}
+        details |= {"n_training": len(version.hasher.ids_), "seconds": report.seconds}
+        details |= {"n_learned": report.n_learned, "n_forgotten": report.n_forgotten}
+        writer.commit("update", version.number, details)
+    return report
+
+
+def _paths(version: _Version) -> set[str]:
+    return {file.path for file in (*version.models.values(), *version.codes.values())}

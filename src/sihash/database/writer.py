@@ -1,0 +1,195 @@
+"""One writer at a time: the lock, the transaction, and the files that become part of the database with it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.database import files, segments
+from sihash.database.catalogue import FILE, Catalogue
+from sihash.database.errors import DatabaseBusy, DatabaseError
+from sihash.database.lock import locked
+from sihash.database.segments import Segment
+from sihash.database.sources import Block, Label, Source
+from sihash.hashing import SIH
+
+MODELS = "models"
+WRITER, UPDATER = "writer.lock", "update.lock"
+Progress = Callable[[str, float], None]  # what is being done, and how much of it is done, 0…1
+_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8})?$")
+
+
+def silent(phase: str, done: float) -> None:
+    """The progress of those who do not watch."""
+
+
+class Writer:
+    """The transaction of one operation. Nothing is part of the database until `commit`."""
+
+    def __init__(self, root: Path, catalogue: Catalogue) -> None:
+        self.root, self.catalogue = root, catalogue
+
+    @property
+    def operation(self) -> int:
+        """The number of the operation being written."""
+        return self.catalogue.last_operation() + 1
+
+    def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> None:
+        """Make what was written part of the database."""
+        for folder in (segments.FOLDER, MODELS):
+            files.disk.sync_folder(self.root / folder)
+        self.catalogue.commit(kind, version, details, target)
+
+    def adopt(
+        self, kind: str, file: files.Written, segment: int | None = None, version: int | None = None
+    ) -> None:
+        """Name a written file in the catalogue."""
+        self.catalogue.insert("files", [(file.path, kind, segment, version, file.size, file.sha256)])
+
+    # Items.
+
+    def ingest(
+        self, source: Source, known: Callable[[list[bytes]], set[bytes]], first_id: int, progress: Progress
+    ) -> list[Segment]:
+        """Write everything that is new in a source; the segments have no codes yet."""
+        self._class_of = {label: n for n, label in self._classes()}
+        written: list[Segment] = []
+        waiting: list[Block] = []
+        n_waiting, next_id = 0, first_id
+        for block in source.blocks(known):
+            self._insert_items(block, next_id)
+            next_id += len(block.names)
+            waiting.append(block)
+            n_waiting += len(block.names)
+            done = next_id - first_id + len(source.skipped) + len(source.rejects)
+            progress("reading", min(1.0, done / max(1, len(source))))
+            if n_waiting >= segments.rows_of(block.vectors.shape[1]):
+                written.append(self._segment(next_id - n_waiting, waiting))
+                waiting, n_waiting = [], 0
+        if waiting:
+            written.append(self._segment(next_id - n_waiting, waiting))
+        return written
+
+    def _classes(self) -> Iterator[tuple[int, Label]]:
+        return ((number, json.loads(text)) for number, text in self.catalogue.rows("classes"))
+
+    def _insert_items(self, block: Block, first_id: int) -> None:
+        new = [label for label in dict.fromkeys(block.labels) if label is not None]
+        new = [label for label in new if label not in self._class_of]
+        for label in new:
+            self._class_of[label] = len(self._class_of)
+        self.catalogue.insert("classes", [(self._class_of[label], json.dumps(label)) for label in new])
+        ids = range(first_id, first_id + len(block.names))
+        numbers = [None if label is None else self._class_of[label] for label in block.labels]
+        operation = self.operation
+        self.catalogue.insert(
+            "items",
+            (
+                (i, operation, number, name, content)
+                for i, number, name, content in zip(ids, numbers, block.names, block.contents, strict=True)
+            ),
+        )
+        small = [(i, image) for i, image in zip(ids, block.thumbnails, strict=True) if image is not None]
+        self.catalogue.insert("thumbnails", small)
+
+    def _segment(self, first_id: int, blocks: Sequence[Block]) -> Segment:
+        n = sum(len(block.names) for block in blocks)
+        return self.new_segment(np.arange(first_id, first_id + n), [block.vectors for block in blocks])
+
+    def new_segment(self, ids: Array, blocks: Sequence[Array]) -> Segment:
+        """Write vectors under ids (ascending); all of them are alive."""
+        number = self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM segments")[0][0]
+        own_ids, vectors = segments.write_rows(self.root, number, ids, blocks)
+        self.catalogue.insert("segments", [(number, self.operation, len(ids))])
+        self.adopt("ids", own_ids, number)
+        self.adopt("vectors", vectors, number)
+        no_codes = np.empty((len(ids), 0), dtype=np.uint8)
+        alive = np.ones(len(ids), dtype=bool)
+        return Segment(self.root, number, self.operation, ids, vectors, no_codes, alive)
+
+
+def write_models(root: Path, hasher: SIH, version: int) -> dict[str, files.Written]:
+    """Two files, not in the catalogue yet: what searches need, and what the next update needs."""
+    stem = f"{MODELS}/{version:06d}"
+    hash_name, learner_name = (
+        files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner")
+    )
+    return {
+        "hash": files.write_model(root, hash_name, hasher, updatable=False),
+        "learner": files.write_model(root, learner_name, hasher, vectors=False),
+    }
+
+
+@contextmanager
+def writing(
+    root: Path, *, create: bool = False, updating: bool = False, keep: Set[str] = frozenset()
+) -> Iterator[Writer]:
+    """The transaction of one operation; what is not committed at the end is as if it had never been.
+
+    ``updating`` says that the caller holds the lock of updates, and ``keep`` which files it has made already.
+    """
+    with locked(root / WRITER, "is writing to it"), disk_errors_told(root):
+        catalogue = Catalogue(root, write=True, create=create)
+        try:
+            sweep(root, catalogue, updating, keep)
+            catalogue.begin()
+            yield Writer(root, catalogue)
+        except BaseException:
+            catalogue.rollback()
+            with suppress(OSError, DatabaseError):
+                sweep(root, catalogue, updating)
+            raise
+        finally:
+            catalogue.close()
+
+
+@contextmanager
+def disk_errors_told(root: Path) -> Iterator[None]:
+    """A disk that is full or fails, in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise DatabaseError(
+            f"{root} could not be written: {error.strerror or error}; nothing was changed."
+        ) from error
+
+
+def sweep(root: Path, catalogue: Catalogue, updating: bool, keep: Set[str] = frozenset()) -> None:
+    """Delete files of ours that the catalogue does not name: what an interrupted writer left behind.
+
+    While an update is at work on files that are not in the catalogue yet, others leave everything.
+    """
+    try:
+        with nullcontext() if updating else locked(root / UPDATER, "is updating it"):
+            for path in strays(root, catalogue):
+                if path.relative_to(root).as_posix() not in keep:
+                    files.disk.unlink(path)
+    except DatabaseBusy:
+        pass
+
+
+def strays(root: Path, catalogue: Catalogue) -> list[Path]:
+    """Files of ours that the catalogue does not name."""
+    known_table = catalogue.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'")
+    known = {file.path for _, _, _, file in catalogue.files()} if known_table else set()
+    found = [path for folder in (segments.FOLDER, MODELS) for path in (root / folder).iterdir()]
+    return [p for p in found if _OURS.match(p.name) and p.relative_to(root).as_posix() not in known]
+
+
+def prepare_folder(root: Path) -> None:
+    """A folder for a new database: not there yet, empty, or left by a creation that did not come to its end."""
+    expected = {segments.FOLDER, MODELS, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
+    if root.exists():
+        if not root.is_dir() or {path.name for path in root.iterdir()} - expected:
+            raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
+    for folder in (root, root / segments.FOLDER, root / MODELS):
+        files.disk.make_folder(folder)
+    for folder in (root, root.absolute().parent):
+        files.disk.sync_folder(folder)
