@@ -44,11 +44,10 @@ class Answer:
 
     def _cell(self, hit: Hit) -> str:
         image = self._thumbnail(hit.id)
-        picture = (
-            f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{base64.b64encode(image).decode()}">'
-            if image
-            else f"<code>{hit.code.hex()}</code>"
-        )
+        picture = f"<code>{hit.code.hex()}</code>"
+        if image:
+            data = base64.b64encode(image).decode()
+            picture = f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{data}">'
         label = "" if hit.label is None else html.escape(str(hit.label))
         return (
             f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'

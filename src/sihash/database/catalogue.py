@@ -1,11 +1,11 @@
 """The catalogue: SQLite tables that only grow, every row with a checksum, and totals that miss no row.
 
-What the database holds follows from its ``operations``: each add, remove, update, undo and compact is one row,
-written in the same transaction as the rows that belong to it. Nothing is ever changed in place; an undone
-operation is one that a later ``undo`` names. Only ``compact`` deletes rows.
+What the database holds follows from its ``operations``: each add, remove, update, undo and compact is one
+row, written in the same transaction as the rows that belong to it. Nothing is ever changed in place; an
+undone operation is one that a later ``undo`` names. Only ``compact`` deletes rows.
 
-SQLite does not notice a flipped byte in its pages. So every row has a CRC-32 of its values, checked whenever it
-is read; and the last operation states for every table how many rows it has and the sum of their checksums,
+SQLite does not notice a flipped byte in its pages. So every row has a CRC-32 of its values, checked whenever
+it is read; and the last operation states for every table how many rows it has and the sum of their checksums,
 so that a table read whole is known to be whole. The number of the last operation is SQLite's ``user_version``
 too: that is also how a reader learns, in microseconds, that something happened.
 """
@@ -168,8 +168,10 @@ class Catalogue:
     def operations(self, after: int = 0) -> list[Operation]:
         """The operations after number ``after``, in order and without a gap."""
         found = [
-            Operation(*row[:5], json.loads(row[5]), json.loads(row[6]))
-            for row in self.rows("operations", "number > ?", (after,))
+            Operation(number, kind, at, version, target, json.loads(totals), json.loads(details))
+            for number, kind, at, version, target, totals, details in self.rows(
+                "operations", "number > ?", (after,)
+            )
         ]
         numbers = list(range(after + 1, self.last_operation() + 1))
         if [operation.number for operation in found] != numbers:
@@ -296,8 +298,8 @@ class Catalogue:
     def _checkpoint(self) -> None:
         """Move the commit from the log into the catalogue.
 
-        A log is only as long-lived as its every byte: SQLite takes a damaged one for one that ends earlier. So
-        none is left behind. If a reader is in the way for long, the next commit does it.
+        SQLite takes a damaged log for one that ends earlier, and what was acknowledged would be gone without
+        a word. So no log is left behind. If a reader is in the way for long, the next commit does it.
         """
         with suppress(DatabaseError):
             self.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -153,7 +153,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
 def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()) -> RemoveReport:
     """Take items out of the collection, by id or by class; their files stay until a compaction."""
     with writing(reader.root) as writer, reader.current() as snapshot:
-        gone = snapshot.ids_of(labels) if ids is None else _living(snapshot, ids)
+        gone = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
         if len(gone):
             first = writer.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM removed")[0][0]
             operation = writer.operation
@@ -162,17 +162,6 @@ def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()
             writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
         version = snapshot.version
     return RemoveReport(version, gone.tolist())
-
-
-def _living(snapshot: Snapshot, ids: Iterable[int]) -> Array:
-    values = list(ids)
-    if not all(isinstance(value, int | np.integer) for value in values):
-        raise DatabaseError(f"Ids are whole numbers, got {values[:3]!r}.")
-    wanted = np.unique(np.array(values, dtype=np.int64))
-    missing = wanted[~snapshot.places.alive(wanted)]
-    if len(missing):
-        raise DatabaseError(f"No item has the id {missing[0]}; nothing was removed.")
-    return wanted
 
 
 def undo(reader: Reader) -> UndoReport:

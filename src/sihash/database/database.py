@@ -1,25 +1,28 @@
-"""`ImageDatabase`: a collection on disk that learns its codes, answers searches, and follows as it changes."""
+"""`ImageDatabase`: a collection on disk that learns its codes, answers searches, and follows as it changes.
+
+The work is done in the modules beside this one; here are the verbs.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from sihash import codes as codes_module
+from sihash import codes
 from sihash._typing import Array
-from sihash.database import changes, updating
+from sihash.database import changes, exporting, inspecting, searching, updating
 from sihash.database.answers import (
     AddReport,
     Answer,
     Classification,
     CompactReport,
-    Hit,
     Item,
+    Label,
     Problem,
     RemoveReport,
     UndoReport,
@@ -27,25 +30,44 @@ from sihash.database.answers import (
     Version,
 )
 from sihash.database.catalogue import FILE
-from sihash.database.errors import DatabaseError
+from sihash.database.errors import CorruptFile, DatabaseError
+from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
+from sihash.database.searching import Wanted
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, describe, open_source
+from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.writer import Progress, silent
+from sihash.evaluation import RetrievalScores
 from sihash.features import extractor
 from sihash.hashing import SIH
 
+Result = TypeVar("Result")
+
 
 class ImageDatabase:
-    """A database on disk. Any number of processes may read it; one at a time writes.
+    """A database on disk. Any number of processes and threads may read it; one at a time writes.
 
     Opening takes no lock. Every answer is of the state that the last finished operation left, of whichever
-    process; a write by another process is a `DatabaseBusy` at once.
+    process; a write while another process writes is a `DatabaseBusy` at once.
 
     Parameters
     ----------
     path : path
         A folder that `create` made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> from sihash.database import ImageDatabase
+    >>> X, y = load_digits(return_X_y=True)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> db = ImageDatabase.create(folder.name + "/digits", X[:1000], y[:1000], n_bits=16, n_anchors=100)
+    >>> len(db.search(X[1000:1002], k=5)[0].hits)
+    5
+    >>> report = db.add(X[1000:], y[1000:])
+    >>> db.update().version
+    2
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -53,6 +75,9 @@ class ImageDatabase:
         if not (self.path / FILE).is_file():
             raise DatabaseError(f"There is no database at {self.path}; make one with create.")
         self._reader = Reader(self.path)
+        meta = self._reader.catalogue.meta()
+        self.features = Features(**meta["features"])
+        self._width = int(meta["width"])
 
     @classmethod
     def create(
@@ -61,6 +86,7 @@ class ImageDatabase:
         source: Any,
         labels: Any = None,
         *,
+        names: Sequence[str] | None = None,
         n_bits: int = 32,
         n_anchors: int = 1000,
         features: str = "auto",
@@ -73,6 +99,8 @@ class ImageDatabase:
     ) -> Self:
         """Make a database from a source and learn its hash functions.
 
+        What was skipped and rejected on the way is in ``created_`` of the database returned.
+
         Parameters
         ----------
         path : path
@@ -82,10 +110,12 @@ class ImageDatabase:
             name; vectors (n × d); or a list of images (paths, file contents, uint8 arrays, Pillow images).
         labels : sequence, path or label, optional
             One an item, None for an item without; a CSV or JSONL file with a row (file, label) an item.
+        names : sequence of str, optional
+            What the items are called; the default follows from the source.
         n_bits, n_anchors, **sih_params
             Of `SIH`.
         features : "auto", "gist", "pixels" or "onnx:<file>"
-            How images become vectors; "auto" is gist.
+            How images become vectors, with ``feature_options``; "auto" is gist.
         index : str
             As `sihash.index.open_index` knows it.
         thumbnails : bool
@@ -96,12 +126,12 @@ class ImageDatabase:
             Called with what is being done and how much of it is done, 0…1.
         """
         root = Path(path).expanduser()
-        opened = open_source(source, labels)
+        opened = open_source(source, labels, names)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name = "gist" if features == "auto" else features
-            made = extractor(name, **(feature_options or {}))
-            chosen = Features(name, feature_options or {}, _plain(made.settings))
+            name, options = "gist" if features == "auto" else features, feature_options or {}
+            settings = extractor(name, **options).settings
+            chosen = Features(name, options, json.loads(json.dumps(settings)))
             opened.features, opened.thumbnails = chosen, thumbnails
         elif features not in ("auto", "none"):
             raise DatabaseError(f"The source holds vectors; features={features!r} are made from images.")
@@ -132,8 +162,18 @@ class ImageDatabase:
         return f"ImageDatabase({str(self.path)!r})"
 
     def __len__(self) -> int:
-        with self._reader.current() as snapshot:
-            return len(snapshot.index)
+        return self._read(lambda snapshot: len(snapshot.index))
+
+    def _read(self, work: Callable[[Snapshot], Result]) -> Result:
+        """``work`` on the database as it is now; again if a compaction took something away meanwhile."""
+        while True:
+            with self._reader.current() as snapshot:
+                operation = snapshot.operation
+                try:
+                    return work(snapshot)
+                except CorruptFile:
+                    if self._reader.catalogue.last_operation() == operation:
+                        raise
 
     # Searching.
 
@@ -151,10 +191,14 @@ class ImageDatabase:
         ``queries`` are vectors (n × d), or images: paths, file contents, uint8 arrays, Pillow images.
         ``classes`` restricts the answers to items of these labels.
         """
-        X = self._query_vectors(queries)
-        with self._reader.current() as snapshot:
-            margins = _margins(snapshot, X)
-            return self._answers(snapshot, margins, k, radius, rank, classes)
+        X = searching.query_vectors(queries, self.features, self._width)
+        wanted = Wanted(k, radius, rank, None if classes is None else list(classes))
+
+        def work(snapshot: Snapshot) -> list[Answer]:
+            scores = searching.margins(snapshot, X)
+            return searching.answers(snapshot, self._reader.catalogue, scores, wanted, self.thumbnail)
+
+        return self._read(work)
 
     def search_ids(
         self,
@@ -166,15 +210,21 @@ class ImageDatabase:
         classes: Iterable[Any] | None = None,
     ) -> list[Answer]:
         """As `search`, with items of the database as the queries; each is left out of its own answer."""
-        with self._reader.current() as snapshot:
-            wanted = _present(snapshot, ids)
-            margins = _margins(snapshot, snapshot.vectors(wanted))
-            return self._answers(snapshot, margins, k, radius, rank, classes, wanted)
+        numbers = list(ids)
+        wanted = Wanted(k, radius, rank, None if classes is None else list(classes))
+
+        def work(snapshot: Snapshot) -> list[Answer]:
+            own = snapshot.living(numbers)
+            scores = searching.margins(snapshot, snapshot.vectors(own))
+            return searching.answers(snapshot, self._reader.catalogue, scores, wanted, self.thumbnail, own)
+
+        return self._read(work)
 
     def classify(self, queries: Any) -> list[Classification]:
         """The class that the second stage sees in each query, with the probabilities of all classes."""
-        X = self._query_vectors(queries)
-        with self._reader.current() as snapshot:
+        X = searching.query_vectors(queries, self.features, self._width)
+
+        def work(snapshot: Snapshot) -> list[Classification]:
             labels = snapshot.hasher.classes_.tolist()
             out = []
             for row in snapshot.hasher.predict_proba(X):
@@ -183,88 +233,43 @@ class ImageDatabase:
                 out.append(Classification(snapshot.version, labels[best], float(row[best]), every))
             return out
 
-    def _answers(
-        self,
-        snapshot: Snapshot,
-        margins: Array,
-        k: int,
-        radius: int | None,
-        rank: str | None,
-        classes: Iterable[Any] | None,
-        own: Array | None = None,
-    ) -> list[Answer]:
-        packed = codes_module.pack(codes_module.sign(margins))
-        allowed = None if classes is None else snapshot.ids_of(classes)
-        if radius is None:
-            distances, ids = snapshot.index.search(packed, k if own is None else k + 1, allowed)
-            found = [(d[i >= 0], i[i >= 0]) for d, i in zip(distances, ids, strict=True)]
-        else:
-            found = snapshot.index.radius(packed, radius, allowed)
-        if own is not None:
-            found = [(d[i != me], i[i != me]) for (d, i), me in zip(found, own, strict=True)]
-        if radius is None:
-            found = [(d[:k], i[:k]) for d, i in found]
-        return [
-            Answer(snapshot.version, "hamming", code.tobytes(), self._hits(snapshot, i, d), self.thumbnail)
-            for code, (d, i) in zip(packed, found, strict=True)
-        ]
-
-    def _hits(self, snapshot: Snapshot, ids: Array, distances: Array) -> list[Hit]:
-        rows = {row[0]: row for row in self._reader.catalogue.rows_in("items", "id", ids.tolist())}
-        codes = snapshot.codes(ids)
-        hits = []
-        for number, distance, code in zip(ids.tolist(), distances.tolist(), codes, strict=True):
-            _, _, label, name, _ = rows[number]
-            hits.append(
-                Hit(number, snapshot.classes.get(label), distance, -float(distance), name, code.tobytes())
-            )
-        return hits
-
-    def _query_vectors(self, queries: Any) -> Array:
-        with self._reader.current() as snapshot:
-            features, width = Features(**snapshot.meta["features"]), snapshot.width
-        if isinstance(queries, np.ndarray) and queries.dtype.kind == "f" and queries.ndim in (1, 2):
-            X = np.atleast_2d(queries).astype(np.float32, copy=False)
-        elif features.name == "none":
-            X = np.atleast_2d(np.asarray(queries, dtype=np.float32))
-        else:
-            X = self._image_vectors(queries, features)
-        if X.shape[1] != width:
-            raise DatabaseError(f"Expected vectors of {width} numbers, as in the database, got {X.shape[1]}.")
-        if not np.isfinite(X).all():
-            raise DatabaseError("A query holds NaN or infinite numbers; leave it out.")
-        return X
-
-    def _image_vectors(self, queries: Any, features: Features) -> Array:
-        source = open_source(queries if isinstance(queries, list | tuple) else [queries])
-        assert isinstance(source, ImageSource)
-        found, problems = describe(list(source.images), features.extractor(), False)
-        if problems:
-            number, reason = min(problems.items())
-            raise DatabaseError(f"{source.names[number]} cannot be searched for: {reason}.")
-        return np.concatenate([vectors for vectors, _ in found])
+        return self._read(work)
 
     # Changing.
 
-    def add(self, source: Any, labels: Any = None, *, progress: Progress | None = None) -> AddReport:
+    def add(
+        self,
+        source: Any,
+        labels: Any = None,
+        *,
+        names: Sequence[str] | None = None,
+        progress: Progress | None = None,
+    ) -> AddReport:
         """Add items; they can be found when this returns, and the next update learns from their labels.
 
         Content that is there already is skipped, what cannot be read is rejected; both are in the report.
         """
-        return changes.add(self._reader, open_source(source, labels), progress or silent)
+        return changes.add(self._reader, open_source(source, labels, names), progress or silent)
 
     def remove(self, ids: Iterable[int]) -> RemoveReport:
         """Remove items; no search in any process finds them once this returns."""
-        return changes.remove(self._reader, ids)
+        return changes.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
         """Remove all items of some classes."""
-        return changes.remove(self._reader, None, labels)
+        return changes.remove(self._reader, None, list(labels))
 
     def update(
-        self, strategy: str = "incremental", *, compare: bool = False, progress: Progress | None = None
+        self,
+        strategy: Literal["incremental", "scratch"] = "incremental",
+        *,
+        compare: bool = False,
+        progress: Progress | None = None,
     ) -> UpdateReport:
-        """Learn the hash functions of the collection as it is now; searches go on, then switch at once."""
+        """Learn the hash functions of the collection as it is now; searches go on, then switch at once.
+
+        ``compare`` also learns from scratch, to tell the mAP of the three ways to live with a change.
+        """
         return updating.update(self.path, strategy, compare, progress or silent)
 
     def undo(self) -> UndoReport:
@@ -280,54 +285,46 @@ class ImageDatabase:
     @property
     def version(self) -> int:
         """The model version that searches use."""
-        with self._reader.current() as snapshot:
-            return snapshot.version
+        return self._read(lambda snapshot: snapshot.version)
 
     def versions(self) -> list[Version]:
-        """All model versions, the undone ones too."""
-        with self._reader.current() as snapshot:
+        """All model versions in the order in which they were learned, the undone ones too."""
+
+        def work(snapshot: Snapshot) -> list[Version]:
+            learned = snapshot.log.of_kind("create", "update")
+            about = [(o, o.details["strategy"], o.details["n_training"]) for o in learned]
             return [
-                Version(
-                    o.version,
-                    o.details["strategy"],
-                    o.at,
-                    o.details["n_training"],
-                    o.version == snapshot.version,
-                    o.details,
-                )
-                for o in snapshot.log.of_kind("create", "update")
+                Version(o.version, how, o.at, n, o.version == snapshot.version, o.details)
+                for o, how, n in about
             ]
+
+        return self._read(work)
 
     def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Any] | None = None) -> list[Item]:
         """Items in the order of their ids."""
-        with self._reader.current() as snapshot:
-            ids = snapshot.places.live_ids() if classes is None else snapshot.ids_of(classes)
+        labels = None if classes is None else list(classes)
+
+        def work(snapshot: Snapshot) -> list[Item]:
+            ids = snapshot.places.live_ids() if labels is None else snapshot.ids_of(labels)
             return self._items(snapshot, ids[offset : offset + limit])
 
+        return self._read(work)
+
     def item(self, id: int) -> Item:
-        with self._reader.current() as snapshot:
-            return self._items(snapshot, _present(snapshot, [id]))[0]
+        """One item; `NoSuchItem` if it is not there."""
+        return self._read(lambda snapshot: self._items(snapshot, snapshot.living([id]))[0])
 
     def _items(self, snapshot: Snapshot, ids: Array) -> list[Item]:
+        rows = list(self._reader.catalogue.rows_in("items", "id", ids.tolist()))
+        if len(rows) < len(ids):
+            raise self._reader.catalogue.corrupt("items are missing")
         out = []
-        for row, code in zip(
-            self._reader.catalogue.rows_in("items", "id", ids.tolist()), snapshot.codes(ids), strict=True
-        ):
-            number, operation, label, name, content = row
+        for (number, operation, label, name, content), code in zip(rows, snapshot.codes(ids), strict=True):
             about = snapshot.log.operations[operation]
-            place = about.details.get("place")
+            place = about.details["place"]
             path = os.path.join(place, name) if place else None
-            out.append(
-                Item(
-                    number,
-                    snapshot.classes.get(label),
-                    name,
-                    path,
-                    about.version,
-                    content.hex(),
-                    code.tobytes(),
-                )
-            )
+            label = snapshot.classes.get(label)
+            out.append(Item(number, label, name, path, about.version, content.hex(), code.tobytes()))
         return out
 
     def thumbnail(self, id: int) -> bytes | None:
@@ -335,47 +332,51 @@ class ImageDatabase:
         rows = self._reader.catalogue.rows("thumbnails", "id = ?", (int(id),))
         return rows[0][1] if rows else None
 
+    def labels(self) -> list[Label]:
+        """Labels of the classes that have items, in the order in which they came."""
+        return self._read(
+            lambda snapshot: [label for label in inspecting.class_sizes(snapshot) if label is not None]
+        )
+
     def info(self) -> dict[str, Any]:
         """What the database is and holds, in plain types."""
-        with self._reader.current() as snapshot:
-            classes = snapshot.item_classes()
-            numbers = classes.of(snapshot.places.live_ids())
-            sizes = {n: int(c) for n, c in zip(*np.unique(numbers, return_counts=True), strict=True)}
-            undoable = snapshot.log.undoable()
-            return {
-                "path": str(self.path),
-                "format": snapshot.meta["format"],
-                "version": snapshot.version,
-                "operation": snapshot.operation,
-                "n_items": len(snapshot.index),
-                "n_unlabelled": sizes.pop(-1, 0),
-                "classes": {snapshot.classes[int(n)]: size for n, size in sizes.items()},
-                "n_bits": snapshot.n_bits,
-                "n_features": snapshot.width,
-                "features": snapshot.meta["features"]["name"],
-                "thumbnails": snapshot.meta["thumbnails"],
-                "index": snapshot.index.describe(),
-                "n_segments": len(snapshot.places.segments),
-                "undoable": undoable.kind if undoable else None,
-                "bytes": sum(p.stat().st_size for p in self.path.rglob("*") if p.is_file()),
-            }
+        return self._read(lambda s: inspecting.describe(self.path, self._reader.catalogue, s))
 
+    def bits(self) -> Bits:
+        """How the bits are used: their balance, and the mean margin of every class in each."""
+        return self._read(inspecting.bits)
 
-def _margins(snapshot: Snapshot, X: Array) -> Array:
-    """Signed scores of the bits, n × n_bits."""
-    return snapshot.hasher.decision_function(X)
+    def evaluate(self, source: Any = None, labels: Any = None, *, k: Sequence[int] = ()) -> RetrievalScores:
+        """Mean average precision by Hamming distance: of queries in ``source``, or of the items themselves.
 
+        Without a source most items are ones that the hash functions were learned from; queries that were
+        not give the honest figure.
+        """
+        queries = None if source is None else self._labelled_queries(source, labels)
 
-def _present(snapshot: Snapshot, ids: Iterable[int]) -> Array:
-    wanted = np.array(list(ids), dtype=np.int64)
-    missing = wanted[~snapshot.places.alive(wanted)]
-    if len(missing):
-        raise DatabaseError(f"No item has the id {missing[0]}.")
-    return wanted
+        def work(snapshot: Snapshot) -> RetrievalScores:
+            if queries is None:
+                return inspecting.evaluate(snapshot, None, k)
+            packed = codes.pack(codes.sign(searching.margins(snapshot, queries[0])))
+            return inspecting.evaluate(snapshot, (packed, queries[1]), k)
 
+        return self._read(work)
 
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as JSON gives them back."""
-    import json
+    def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[Label]]:
+        opened = open_source(source, labels)
+        if isinstance(opened, ImageSource):
+            opened.features = self.features
+        blocks = list(opened.blocks(lambda _: set()))
+        X = np.concatenate([block.vectors for block in blocks])
+        y = [label for block in blocks for label in block.labels]
+        if None in y:
+            raise DatabaseError("Queries to evaluate with need a label each.")
+        return searching.query_vectors(X, self.features, self._width), y
 
-    return json.loads(json.dumps(settings))
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""
+        self._read(lambda snapshot: exporting.export(snapshot, self._reader.catalogue, Path(path)))
+
+    def verify(self) -> list[Problem]:
+        """Check every file, byte by byte; an empty list means that all is as it was written."""
+        return inspecting.verify(self.path)

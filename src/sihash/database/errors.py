@@ -7,6 +7,10 @@ class DatabaseError(ValueError):
     """A request that cannot be met; the database is as it was before."""
 
 
+class NoSuchItem(DatabaseError):
+    """An id or a class that the collection does not have."""
+
+
 class DatabaseBusy(DatabaseError):
     """Another process is writing; its number is in the message."""
 

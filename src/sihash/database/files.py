@@ -106,7 +106,7 @@ def write_array(
         yield header.getvalue()
         for block in blocks:
             if len(block):
-                yield memoryview(np.ascontiguousarray(block, dtype=dtype)).cast("B")
+                yield np.ascontiguousarray(block, dtype=dtype).data.cast("B")
 
     return write_bytes(root, path, pieces())
 

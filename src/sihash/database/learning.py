@@ -40,9 +40,10 @@ def sample(ids: Array, classes: Array, per_class: int | None, keep: Array, seed:
 
 def fit(hasher: SIH, places: Places, width: int, training: Training) -> SIH:
     """Learn from scratch."""
-    if len(set(training.labels)) < 2:
+    n_classes = len(set(training.labels))
+    if n_classes < 2:
         raise DatabaseError(
-            f"Hash functions are learned from labels of at least two classes; got {len(set(training.labels))}. "
+            f"Hash functions are learned from labels of at least two classes; got {n_classes}. "
             "Put images into class folders, or give labels."
         )
     X = places.vectors(training.ids, width)

@@ -27,7 +27,7 @@ else:
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock at ``path``, or raise `DatabaseBusy` at once. It ends with the process, however that ends."""
+    """Hold the lock at ``path``, or raise `DatabaseBusy` at once. It ends with the process."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from sihash.database.catalogue import Catalogue
-from sihash.database.errors import CorruptFile, DatabaseError
+from sihash.database.errors import CorruptFile
 from sihash.database.snapshot import Snapshot
 
 CHECKED_ITEMS = 20_000  # databases up to this size are checked row by row when they are opened
@@ -59,11 +59,11 @@ class Reader:
                 operation = catalogue.last_operation()
                 try:
                     return self._renewed(operation)
-                except DatabaseError as error:
-                    # A compaction takes files away; whoever is about to read one starts again.
-                    self._snapshot = None
-                    gone = isinstance(error, CorruptFile) and catalogue.last_operation() != operation
-                    if not gone or attempt == ATTEMPTS - 1:
+                except BaseException as error:
+                    self._snapshot = None  # it may be half way
+                    # A compaction takes files away; whoever was about to read one starts again.
+                    stale = isinstance(error, CorruptFile) and catalogue.last_operation() != operation
+                    if not stale or attempt == ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
 

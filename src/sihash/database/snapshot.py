@@ -14,7 +14,7 @@ from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database import files
 from sihash.database.catalogue import Catalogue, Operation
-from sihash.database.errors import DatabaseError
+from sihash.database.errors import DatabaseError, NoSuchItem
 from sihash.database.labels import ItemClasses
 from sihash.database.segments import Places, Segment
 from sihash.database.shared import SharedLock
@@ -137,10 +137,21 @@ class Snapshot:
         numbers = []
         for label in labels:
             if label not in number_of:
-                raise DatabaseError(f"No class is named {label!r}; info() lists those there are.")
+                raise NoSuchItem(f"No class is named {label!r}; info() lists those there are.")
             numbers.append(number_of[label])
         ids = self.item_classes().with_class(np.array(numbers, dtype=np.int64))
         return ids[self.places.alive(ids)]
+
+    def living(self, ids: Iterable[Any]) -> Array:
+        """Ids as an array, in their order; one that the collection does not have is refused."""
+        values = list(ids)
+        if not all(isinstance(value, int | np.integer) and abs(int(value)) < 1 << 62 for value in values):
+            raise DatabaseError(f"Ids are whole numbers, got {values[:3]!r}.")
+        wanted = np.array(values, dtype=np.int64)
+        missing = wanted[~self.places.alive(wanted)]
+        if len(missing):
+            raise NoSuchItem(f"No item has the id {missing[0]}.")
+        return wanted
 
     def _load_segments(self, rows: list[Any], found: list[Any]) -> list[Segment]:
         by_segment: dict[int, dict[str, files.Written]] = defaultdict(dict)
@@ -151,7 +162,7 @@ class Snapshot:
     def _load_segment(self, row: Any, own: dict[str, files.Written]) -> Segment:
         number, operation, n = row
         ids = files.load_array(self._root, own["ids"])
-        # An addition that was undone before this version was learned has no codes in it, nor any use for them.
+        # What was dead when this version was learned has no codes in it, nor any use for them.
         codes = (
             files.load_array(self._root, own["codes"])
             if "codes" in own
@@ -183,12 +194,10 @@ class Snapshot:
             touched = {o.target if o.kind == "undo" else o.number for o in new}
             if {o.details.get("undone", o.kind) for o in new} & {"update", "compact"}:
                 return False
-            classes = {
-                n: json.loads(t) for n, t in catalogue.rows("classes", "number >= ?", (len(self.classes),))
-            }
+            new_classes = catalogue.rows("classes", "number >= ?", (len(self.classes),))
             segment_rows = catalogue.rows("segments", "operation > ?", (self.operation,))
             numbers = [row[0] for row in segment_rows]
-            found = [f for f in catalogue.files("segment >= ?", (min(numbers),))] if numbers else []
+            found = list(catalogue.files("segment >= ?", (min(numbers),))) if numbers else []
             removed: dict[int, list[int]] = defaultdict(list)
             for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
                 removed[operation].append(number)
@@ -199,7 +208,7 @@ class Snapshot:
             self._replay(new, removed)
             if hasattr(self, "index"):
                 self._follow_index(before)
-            self.classes.update(classes)
+            self.classes.update({number: json.loads(text) for number, text in new_classes})
             for operation in new:
                 self.log.append(operation)
         return True

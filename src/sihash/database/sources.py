@@ -40,6 +40,11 @@ class Features:
     options: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def at_least(self) -> int | None:
+        """The smallest side, in pixels, that is of use when an image is decoded; None: all of it."""
+        return self.extractor().at_least
+
     def extractor(self) -> Extractor:
         """The extractor; an ONNX file must be the one that the database was made with."""
         if self.name == "none":
@@ -67,8 +72,8 @@ class Block:
 class Source:
     """A collection that is read once, from its beginning to its end.
 
-    ``skipped`` names the items whose content was there already, ``rejects`` those that cannot be used; both are
-    complete when `blocks` has come to its end.
+    ``skipped`` names the items whose content was there already, ``rejects`` those that cannot be used; both
+    are complete when `blocks` has come to its end.
     """
 
     def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
@@ -88,7 +93,7 @@ class Source:
         raise NotImplementedError
 
     def _fresh(self, numbers: Sequence[int], contents: Sequence[bytes], known: Known) -> list[int]:
-        """Positions of the contents that are new, the first of equal ones; the others are noted as skipped."""
+        """Positions of the contents that are new, the first of equal ones; the others are skipped."""
         seen = known(list(contents))
         fresh = []
         for k, content in enumerate(contents):
@@ -209,11 +214,21 @@ def content_of(image: Any) -> bytes:
 # From what the caller gave to a source.
 
 
-def open_source(source: Any, labels: Any = None) -> Source:
+def open_source(source: Any, labels: Any = None, names: Sequence[str] | None = None) -> Source:
     """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
 
     ``labels`` are one an item (None for an item without), or a CSV or JSONL file that says them by name.
+    ``names`` replace those that follow from the source.
     """
+    opened = _open(source, labels)
+    if names is not None:
+        if len(names) != len(opened):
+            raise DatabaseError(f"Expected one name an item, got {len(names)} names for {len(opened)} items.")
+        opened.names = [printable(str(name)) for name in names]
+    return opened
+
+
+def _open(source: Any, labels: Any) -> Source:
     if isinstance(source, str | os.PathLike):
         return _from_path(source, labels)
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.dtype != np.uint8:

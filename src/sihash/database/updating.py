@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sihash._typing import Array
 from sihash.database import files, learning, segments
 from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
@@ -19,8 +20,11 @@ from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.writer import UPDATER, Progress, disk_errors_told, sweep, write_models, writing
+from sihash.database.writer import UPDATER, Progress, disk_errors_told, write_models, writing
+from sihash.evaluation import leave_one_out
 from sihash.hashing import SIH
+
+COMPARED_ITEMS = 2000
 
 
 @dataclass
@@ -69,7 +73,10 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
                 for k, segment in enumerate(snapshot.places.segments):
                     progress("encoding", k / len(snapshot.places.segments))
                     version.encode(root, segment)
-            report = replace(report, version=version.number, seconds=seconds, text=str(hasher.report_))
+            with _timed(seconds, "comparing"):
+                compared = _compare(snapshot, hasher, strategy, compare, progress)
+            report = replace(report, version=version.number, seconds=seconds, compared=compared)
+            report = replace(report, text=str(hasher.report_))
             report = _switch(root, catalogue, snapshot, version, report)
             progress("encoding", 1.0)
             return report
@@ -105,6 +112,12 @@ def training_of(snapshot: Snapshot, keep: Any) -> Training:
     return Training(ids[chosen], [snapshot.classes[int(number)] for number in numbers[chosen]])
 
 
+def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
+    """The items that a version was learned from."""
+    file = next(f for _, _, _, f in catalogue.files("kind = 'training' AND version = ?", (version,)))
+    return files.load_array(root, file)
+
+
 def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
     places, width = snapshot.places, snapshot.width
     if strategy == "scratch":
@@ -119,6 +132,25 @@ def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) 
     )
     changed = bool(n_learned or n_forgotten)
     return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
+
+
+def _compare(
+    snapshot: Snapshot, hasher: SIH, strategy: str, scratch: bool, progress: Progress
+) -> dict[str, float]:
+    """mAP, among a sample of the items to learn from, of the hash functions of before and of now.
+
+    With ``scratch`` also of hash functions learned from scratch, at the price of learning them.
+    """
+    training = training_of(snapshot, [])
+    rng = np.random.RandomState(0)
+    chosen = np.sort(rng.permutation(len(training.ids))[:COMPARED_ITEMS])
+    X = snapshot.vectors(training.ids[chosen])
+    labels = [str(training.labels[k]) for k in chosen]
+    hashers = {"passive": snapshot.hasher, strategy: hasher}
+    if scratch and strategy != "scratch":
+        progress("comparing", 0.0)
+        hashers["scratch"] = learning.fit(hasher, snapshot.places, snapshot.width, training)
+    return {name: leave_one_out(h.transform(X), labels).mAP for name, h in hashers.items()}
 
 
 def _switch(
@@ -138,7 +170,11 @@ def _switch(
         report = replace(report, bits_changed=version.n_bits_changed / bits)
         details = {"strategy": report.strategy, "report": report.text, "bits_changed": report.bits_changed}
         details |= {"n_training": len(version.hasher.ids_), "seconds": report.seconds}
-        details |= {"n_learned": report.n_learned, "n_forgotten": report.n_forgotten}
+        details |= {
+            "compared": report.compared,
+            "n_learned": report.n_learned,
+            "n_forgotten": report.n_forgotten,
+        }
         writer.commit("update", version.number, details)
     return report
 

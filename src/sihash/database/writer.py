@@ -116,14 +116,17 @@ class Writer:
 
 
 def write_models(root: Path, hasher: SIH, version: int) -> dict[str, files.Written]:
-    """Two files, not in the catalogue yet: what searches need, and what the next update needs."""
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, and the ids
+    of the training rows.
+    """
     stem = f"{MODELS}/{version:06d}"
-    hash_name, learner_name = (
-        files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner")
-    )
+    ids = np.array(hasher.ids_, dtype=np.int64)
+    hashes, learner = (files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner"))
+    training = files.unique_name(f"{stem}.training", "npy")
     return {
-        "hash": files.write_model(root, hash_name, hasher, updatable=False),
-        "learner": files.write_model(root, learner_name, hasher, vectors=False),
+        "hash": files.write_model(root, hashes, hasher, updatable=False),
+        "learner": files.write_model(root, learner, hasher, vectors=False),
+        "training": files.write_array(root, training, ids.shape, np.int64, [ids]),
     }
 
 
@@ -184,11 +187,10 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
 
 
 def prepare_folder(root: Path) -> None:
-    """A folder for a new database: not there yet, empty, or left by a creation that did not come to its end."""
+    """A folder for a new database: not there yet, empty, or left by an unfinished creation."""
     expected = {segments.FOLDER, MODELS, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
-    if root.exists():
-        if not root.is_dir() or {path.name for path in root.iterdir()} - expected:
-            raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
+    if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):
+        raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
     for folder in (root, root / segments.FOLDER, root / MODELS):
         files.disk.make_folder(folder)
     for folder in (root, root.absolute().parent):

@@ -1,0 +1,135 @@
+"""Looking at a database as a whole: what it holds, how good its codes are, whether its files are sound."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.database import files
+from sihash.database.answers import Problem
+from sihash.database.catalogue import FILE, Catalogue
+from sihash.database.errors import DatabaseError
+from sihash.database.snapshot import Snapshot
+from sihash.database.updating import training_ids, training_of
+from sihash.evaluation import RetrievalScores, against_database, bit_statistics, leave_one_out
+
+QUERIES = 10_000  # asked in an evaluation without queries of its own
+MARGIN_ITEMS = 200  # of each class, to average margins over
+
+
+@dataclass(frozen=True)
+class Bits:
+    """How the bits are used: ``balance`` (n_bits,) is the share of items in which each is +1; ``margins``
+    (n_classes × n_bits) the mean signed score of each class, in the order of ``classes``.
+    """
+
+    version: int
+    balance: Array
+    classes: list[Any]
+    margins: Array
+
+
+def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, Any]:
+    """The facts in plain types."""
+    sizes = class_sizes(snapshot)
+    undoable = snapshot.log.undoable()
+    known = training_ids(root, catalogue, snapshot.version)
+    return {
+        "path": str(root),
+        "format": snapshot.meta["format"],
+        "version": snapshot.version,
+        "operation": snapshot.operation,
+        "n_items": len(snapshot.index),
+        "n_unlabelled": sizes.pop(None, 0),
+        "classes": sizes,
+        "n_waiting": len(np.setxor1d(known, training_of(snapshot, known).ids)),
+        "n_bits": snapshot.n_bits,
+        "n_features": snapshot.width,
+        "features": snapshot.meta["features"]["name"],
+        "thumbnails": snapshot.meta["thumbnails"],
+        "index": snapshot.index.describe(),
+        "rank": "hamming",
+        "n_segments": len(snapshot.places.segments),
+        "undoable": undoable.kind if undoable else None,
+        "bytes": sum(path.stat().st_size for path in root.rglob("*") if path.is_file()),
+    }
+
+
+def class_sizes(snapshot: Snapshot) -> dict[Any, int]:
+    """How many living items each class has; None stands for the unlabelled."""
+    numbers = snapshot.item_classes().of(snapshot.places.live_ids())
+    values, counts = np.unique(numbers, return_counts=True)
+    return {
+        snapshot.classes[int(value)] if value >= 0 else None: int(count)
+        for value, count in zip(values, counts, strict=True)
+    }
+
+
+def bits(snapshot: Snapshot) -> Bits:
+    """Balance over all items; margins over some of each class."""
+    ids = snapshot.places.live_ids()
+    numbers = snapshot.item_classes().of(ids)
+    present = np.unique(numbers[numbers >= 0])
+    means = [
+        snapshot.hasher.decision_function(snapshot.vectors(ids[numbers == number][:MARGIN_ITEMS])).mean(
+            axis=0
+        )
+        for number in present
+    ]
+    return Bits(
+        snapshot.version,
+        bit_statistics(snapshot.codes(ids), snapshot.n_bits).balance,
+        [snapshot.classes[int(number)] for number in present],
+        np.array(means, dtype=np.float64).reshape(len(present), snapshot.n_bits),
+    )
+
+
+def evaluate(snapshot: Snapshot, queries: tuple[Array, Any] | None, k: Sequence[int]) -> RetrievalScores:
+    """Mean average precision and the rest, by Hamming distance, over the labelled items.
+
+    Without queries (packed codes and labels) each item asks for all others; if there are many, a sample of
+    them asks the rest.
+    """
+    ids = snapshot.places.live_ids()
+    numbers = snapshot.item_classes().of(ids)
+    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
+    if not len(ids):
+        raise DatabaseError("Nothing to evaluate: no item has a label.")
+    codes, labels = snapshot.codes(ids), [str(snapshot.classes[int(number)]) for number in numbers]
+    if queries is not None:
+        return against_database(queries[0], [str(label) for label in queries[1]], codes, labels, k=k)
+    if len(ids) <= QUERIES:
+        return leave_one_out(codes, labels, k=k)
+    asks = np.zeros(len(ids), dtype=bool)
+    asks[np.random.RandomState(0).choice(len(ids), QUERIES, replace=False)] = True
+    return against_database(codes[asks], numbers[asks], codes[~asks], numbers[~asks], k=k)
+
+
+def verify(root: str | os.PathLike[str]) -> list[Problem]:
+    """Check every byte that matters; an empty list means that all is as it was written."""
+    root = Path(root)
+    try:
+        catalogue = Catalogue(root)
+    except DatabaseError as error:
+        return [Problem(FILE, str(error))]
+    try:
+        with catalogue.snapshot():
+            catalogue.check(deep=True)
+            named = list(catalogue.files())
+    except DatabaseError as error:
+        return [Problem(FILE, str(error))]
+    finally:
+        catalogue.close()
+    problems = []
+    for _, _, _, file in named:
+        try:
+            files.check(root, file)
+        except (DatabaseError, OSError) as error:
+            problems.append(Problem(file.path, str(error)))
+    return problems
