@@ -9,12 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sihash.hashing.assignment import PairLosses, cut, descend
+from sihash.hashing import assignment
+from sihash.hashing.assignment import PairLosses, descend
 from sihash.hashing.words import WordTable
 from sihash.svm.binary import make_machines
 from sihash.svm.blocks import Block, RowBlocks
 
 numbers = st.one_of(st.floats(-5, 5), st.integers(-3, 3).map(float))
+
+
+def cut(delta, current, gamma):
+    """The signs that `assignment.cut` gives to rows in one part."""
+    rows = RowBlocks([Block(len(delta), 0, Phi=np.zeros((len(delta), 1)))])
+    rows.scratch = {"delta": delta, "stays": current < 0, "pair": np.arange(len(delta))}
+    (rule,) = assignment.cut(rows, gamma)
+    assignment._flip(rows, rule)
+    signs = current.copy()
+    signs[rows.scratch["flipped"]] *= -1
+    return signs
 
 
 def cut_cost(delta, signs, gamma):
@@ -64,7 +76,8 @@ class Problem:
         block = Block(n, 0, Phi=self.Phi, Y=words[self.y], pair=pair)
         self.machines = make_machines(RowBlocks([block]), C_x, "ocas")
         self.machines.W = rng.normal(size=(m, 4))
-        self.machines.enter(block, slice(0, n))
+        rows, snapshot = self.machines.rows, self.machines.snapshot()
+        self.machines.count(rows.by_group(1, snapshot.enter, slice(0, n)))
         self.machines.risk -= n
 
     def cost(self, B):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks, sum_arrays
+from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks
 
 
 def numbered_block(n, room=0):
@@ -31,7 +31,7 @@ def test_of_covers_all_rows_in_order_without_copying(n, n_groups):
     groups = [block.group for block in rows]
     assert groups == sorted(groups), "groups are runs of blocks"
     assert set(groups) == set(range(min(n_groups, len(groups)))), "no group is empty"
-    assert rows.n_groups == len(set(groups))
+    assert rows.groups == set(groups)
 
 
 @given(st.data())
@@ -89,4 +89,6 @@ def test_total_adds_up_in_float64_whatever_the_blocks_return():
     np.testing.assert_array_equal(total, [2 * 9, 2 * 9])
     np.testing.assert_array_equal(count, [8])
     assert total.dtype == np.float64
-    assert sum_arrays((np.float32([1e8]), np.float32([1]), np.float32([1])))[0] == 1e8 + 2
+    ones = RowBlocks([numbered_block(1) for _ in range(3)])
+    values = iter(np.float32([[1e8], [1], [1]]))
+    assert ones.total(lambda block: (next(values),))[0] == 1e8 + 2

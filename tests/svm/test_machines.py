@@ -22,9 +22,21 @@ from svm_problems import (
 from sihash.svm import ocas, smooth
 from sihash.svm.binary import solve_machines
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.counting import add_arrays
 from sihash.svm.smooth_machines import SmoothMachines
 
 D, M_BITS, C = 4, 3, 2.0
+
+
+def enter(machines, block, rows):
+    machines.bundle.grow(block.group + 1)
+    snapshot, n_groups = machines.snapshot(), machines.bundle.n_groups
+    machines.count(RowBlocks([block]).by_group(n_groups, snapshot.enter, rows))
+
+
+def leave(machines, block, rows):
+    snapshot, n_groups = machines.snapshot(), machines.bundle.n_groups
+    machines.count(RowBlocks([block]).by_group(n_groups, snapshot.leave, rows), -1)
 
 
 def few_steps(machines, tol, max_steps):
@@ -46,7 +58,7 @@ def assert_consistent(machines, rng):
     np.testing.assert_allclose(machines.bundle.g, g, atol=ROUNDING * (10 + n))
     np.testing.assert_allclose(machines.risk, hinge_risk(machines.W, Phi, Y), rtol=1e-4, atol=1e-3)
     for block in machines.rows:
-        np.testing.assert_allclose(machines.scores(block), block["Phi"] @ machines.W.T, atol=1e-3)
+        np.testing.assert_allclose(machines.snapshot().scores(block), block["Phi"] @ machines.W.T, atol=1e-3)
     for scale in (0.1, 1, 10):
         assert_planes_below_risk(machines, scale * rng.standard_normal(machines.W.shape))
     assert_planes_below_risk(machines, machines.W)
@@ -77,31 +89,31 @@ class Changes:
         Phi, Y = self.new_rows(self.rng.randint(block.room + 1))
         first = block.n
         block.append({"Phi": Phi, "Y": Y})
-        self.machines.enter(block, slice(first, block.n))
+        enter(self.machines, block, slice(first, block.n))
 
     def drop(self):
         block = self.a_block()
         rows = self.some(block)
-        self.machines.leave(block, rows)
+        leave(self.machines, block, rows)
         block.drop(rows)
 
     def flip(self):
         self.machines.own_arrays()
         block = self.a_block()
         rows = self.some(block)
-        self.machines.leave(block, rows)
+        leave(self.machines, block, rows)
         block.arrays["Y"] = block.arrays["Y"].copy()
         block["Y"][rows] *= self.rng.choice([-1, 1], (len(rows), M_BITS)).astype(np.int8)
-        self.machines.enter(block, rows)
+        enter(self.machines, block, rows)
 
     def new_block(self):
         Phi, Y = self.new_rows(5)
         group = self.rng.randint(4)
         block = Block(0, group, Phi=np.zeros((9, D), np.float32), Y=np.zeros((9, M_BITS), np.int8))
-        self.machines.furnish(block)
+        add_arrays(block, self.machines.row_arrays())
         self.machines.rows.blocks.append(block)
         block.append({"Phi": Phi, "Y": Y})
-        self.machines.enter(block, slice(0, 5))
+        enter(self.machines, block, slice(0, 5))
 
     def drop_group(self):
         """All rows of a group go, and its planes with them."""
@@ -111,7 +123,7 @@ class Changes:
             return
         for block in rows:
             if block.group == group:
-                self.machines.leave(block, np.arange(block.n))
+                leave(self.machines, block, np.arange(block.n))
         rows.blocks = [block for block in rows if block.group != group]
         self.machines.bundle.empty_groups([group])
 
@@ -160,9 +172,9 @@ def test_added_then_removed_is_as_before(method):
     more_Phi, more_Y = problem(30, D, M_BITS, seed=1)
     block = machines.rows.blocks[0]
     block.append({"Phi": more_Phi, "Y": more_Y})
-    machines.enter(block, slice(25, 55))
+    enter(machines, block, slice(25, 55))
     assert np.all(machines.upper() >= upper)
-    machines.leave(block, np.arange(25, 55))
+    leave(machines, block, np.arange(25, 55))
     block.drop(np.arange(25, 55))
     np.testing.assert_allclose(machines.upper(), upper, rtol=1e-5)
     np.testing.assert_allclose(machines.lower(), lower, rtol=1e-3)
@@ -176,7 +188,7 @@ def test_a_twin_that_is_thrown_away_leaves_no_trace(method):
     before = solve_machines(machines, 0.01)
     twin = machines.copy()
     block = twin.rows.blocks[0]
-    twin.leave(block, np.arange(5, 30))
+    leave(twin, block, np.arange(5, 30))
     block.drop(np.arange(5, 30))
     solve_machines(twin, 0.001)
     # The rows may lie in another order now, together with their shares.
@@ -213,4 +225,4 @@ def test_scores_follow_weights_taken_from_other_rows(method):
     second.start_from(first)
     solve_machines(second, 0.01)
     for block in second.rows:
-        np.testing.assert_allclose(second.scores(block), block["Phi"] @ second.W.T, atol=1e-3)
+        np.testing.assert_allclose(second.snapshot().scores(block), block["Phi"] @ second.W.T, atol=1e-3)

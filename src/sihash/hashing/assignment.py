@@ -7,11 +7,15 @@ alone (`WordTable`), the binary half on its score ``s_ij``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sihash._typing import Array
+from sihash.hashing.selection import kth_smallest
 from sihash.hashing.words import WordTable
-from sihash.svm.blocks import Block
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
 
 MAX_SWEEPS = 20
@@ -28,15 +32,16 @@ def descend(
     losses = PairLosses(table, class_coef, live_classes, lam_C_b)
     if _settled(machines, losses, gamma):
         return np.zeros(machines.m, dtype=np.int64)
-    rows = machines.rows
-    S = np.concatenate([machines.scores(block) for block in rows]).T.copy()
-    before = rows.column("pair")
-    pair = before.copy()
+    rows, snapshot = machines.rows, machines.snapshot()
+    rows.parts(_open, snapshot)
     for _ in range(MAX_SWEEPS):
-        if not sum(_update_bit(j, S[j], pair, losses, machines.C, gamma) for j in range(machines.m)):
+        if not sum(_update_bit(rows, j, losses, machines.C, gamma) for j in range(machines.m)):
             break
-    flips = np.sum(table.words[before] != table.words[pair], axis=0)
-    _write_back(machines, table, before, pair)
+    machines.own_arrays()
+    flips = np.zeros(machines.m, dtype=np.int64)
+    for own_flips, sums in rows.parts(_write_back, snapshot, table.words, machines.bundle.n_groups):
+        flips += own_flips
+        machines.count(sums)
     return flips
 
 
@@ -76,76 +81,144 @@ def _settled(machines: Machines, losses: PairLosses, gamma: float) -> bool:
     )
 
 
-def _update_bit(j: int, scores: Array, pair: Array, losses: PairLosses, C_x: float, gamma: float) -> int:
-    """Solve eq. 3 for bit ``j`` exactly; ``pair`` is renewed in place. Returns the number of flips."""
+def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> int:
+    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns the number of flips."""
     table = losses.table
-    delta = losses.differences(j)[pair]
-    delta += C_x * (np.maximum(0, 1 + scores) - np.maximum(0, 1 - scores))
-    current = table.words[pair, j]
-    flipped = np.flatnonzero(cut(delta, current, gamma) != current)
-    if len(flipped):
-        table.count(pair[flipped], -1)
-        for p in np.unique(pair[flipped]):
-            word = table.words[p].copy()
-            word[j] = -word[j]
-            rows = flipped[pair[flipped] == p]
-            pair[rows] = table.find(word, int(table.classes[p]))
-        table.count(pair[flipped])
-    return len(flipped)
+    rows.parts(_set_deltas, j, losses.differences(j), table.words[:, j], C_x)
+    flipped = rows.deal(_flip, cut(rows, gamma))
+    renamed = np.arange(len(table.counts))
+    counts = np.zeros(len(renamed), dtype=np.int64)
+    for pairs, own_counts in flipped:
+        counts[pairs] += own_counts
+    for p in np.flatnonzero(counts):
+        word = table.words[p].copy()
+        word[j] = -word[j]
+        renamed[p] = table.find(word, int(table.classes[p]))
+        table.move(int(p), int(renamed[p]), int(counts[p]))
+    if counts.any():
+        rows.parts(_rename, renamed)
+    return int(counts.sum())
 
 
-def cut(delta: Array, current: Array, gamma: float) -> Array:
-    """Signs that minimise ``γ |Σ b| + Σ_{b_i = −1} δ_i``, int8.
+@dataclass(frozen=True)
+class Cut:
+    """Which rows of a part take −1: all with δ below ``edge``, and so many with δ equal to it.
+
+    First ``n_stay`` of those that have −1 already, then ``n_turn`` of the others, in the order of the rows.
+    """
+
+    edge: float
+    n_stay: int
+    n_turn: int
+
+
+def cut(rows: RowBlocks, gamma: float) -> list[Cut]:
+    """The signs that minimise ``γ |Σ b| + Σ_{b_i = −1} δ_i``, as a `Cut` for every part.
 
     Eq. 3 without the sort: the objective is convex in the number of −1, so all δ below +2γ take −1 if they
     are fewer than half, all below −2γ if those are more than half; otherwise the lower half does. On ties a
-    bit stays.
+    bit stays. The scratch of a part holds ``delta`` and whether the present sign is −1, ``stays``.
     """
-    n = len(delta)
-    half = n // 2
-    stays = current < 0
-    few = (delta < 2 * gamma) | ((delta == 2 * gamma) & stays)
-    many = (delta < -2 * gamma) | ((delta == -2 * gamma) & stays)
-    if few.sum() <= half:
-        minus = few
-    elif many.sum() >= n - half:
-        minus = many
-    else:
-        minus = _lowest(delta, stays, half)
-        if n % 2:  # the middle row of an odd number changes nothing in balance: its own loss decides
-            one_more = _lowest(delta, stays, half + 1)
-            middle = np.flatnonzero(one_more & ~minus)
-            minus[middle] = (delta[middle] < 0) | ((delta[middle] == 0) & stays[middle])
-    return np.where(minus, np.int8(-1), np.int8(1))
+    n, half = len(rows), len(rows) // 2
+    few, many = (_n_minus(rows, edge) for edge in (2 * gamma, -2 * gamma))
+    if few <= half:
+        return [Cut(2 * gamma, n, 0)] * rows.n_parts
+    if many >= n - half:
+        return [Cut(-2 * gamma, n, 0)] * rows.n_parts
+    count = half
+    if n % 2:  # the middle row of an odd number changes nothing in balance: its own loss decides
+        middle, around = _edge(rows, half + 1)
+        stays = half + 1 - around[:, 0].sum() <= around[:, 1].sum()
+        count += int(middle < 0 or (middle == 0 and stays))
+    return _lowest(rows, count)
 
 
-def _lowest(delta: Array, preferred: Array, count: int) -> Array:
-    """The ``count`` smallest, as a mask; among equals the preferred ones first, then the earlier."""
+def _n_minus(rows: RowBlocks, edge: float) -> int:
+    """How many rows take −1 if all below ``edge`` do, and those on it that have it already."""
+    return int(np.sum(rows.parts(_around, edge), axis=0)[:2].sum())
+
+
+def _lowest(rows: RowBlocks, count: int) -> list[Cut]:
+    """The ``count`` smallest; among equals those that stay first, then the earlier."""
     if count == 0:
-        return np.zeros(len(delta), dtype=bool)
-    edge = np.partition(delta, count - 1)[count - 1]
-    chosen = delta < edge
-    ties = np.flatnonzero(delta == edge)
-    ties = ties[np.argsort(~preferred[ties], kind="stable")]
-    chosen[ties[: count - chosen.sum()]] = True
-    return chosen
+        return [Cut(-np.inf, 0, 0)] * rows.n_parts
+    edge, around = _edge(rows, count)
+    wanted = count - around[:, 0].sum()
+    n_stay = _fill(around[:, 1], wanted)
+    n_turn = _fill(around[:, 2], wanted - n_stay.sum())
+    return [Cut(edge, int(stay), int(turn)) for stay, turn in zip(n_stay, n_turn, strict=True)]
 
 
-def _write_back(machines: Machines, table: WordTable, before: Array, pair: Array) -> None:
-    """Hand the new words to the rows that changed, and let the machines count those rows anew."""
-    machines.own_arrays()
-    start = 0
-    for block in machines.rows:
-        part = slice(start, start + block.n)
-        start += block.n
-        rows = np.flatnonzero(before[part] != pair[part])
-        if len(rows):
-            machines.leave(block, rows)
-            _set_words(block, rows, pair[part][rows], table)
-            machines.enter(block, rows)
+def _edge(rows: RowBlocks, count: int) -> tuple[float, Array]:
+    """The ``count``-th smallest δ, and what `_around` says of it for every part."""
+    edge = kth_smallest(rows, "delta", count)
+    return edge, np.array(rows.parts(_around, edge))
 
 
-def _set_words(block: Block, rows: Array, pairs: Array, table: WordTable) -> None:
-    for name, values in (("pair", pairs), ("Y", table.words[pairs])):
-        block.arrays[name] = block.arrays[name].copy()  # an earlier view of the block keeps its own
-        block.arrays[name][rows] = values
+def _fill(room: Array, count: int) -> Array:
+    """``count`` things put into places with so much room, the first first."""
+    before = np.cumsum(room) - room
+    return np.clip(count - before, 0, room)
+
+
+# What the parts do. Scratch: S (scores, bits × rows), pair and that of before, delta, stays, flipped.
+
+
+def _open(rows: RowBlocks, snapshot: Snapshot) -> None:
+    before = rows.column("pair")
+    S = np.concatenate([snapshot.scores(block) for block in rows]).T.copy()
+    rows.scratch = {"S": S, "before": before, "pair": before.copy()}
+
+
+def _set_deltas(rows: RowBlocks, j: int, differences: Array, signs: Array, C_x: float) -> None:
+    pair, scores = rows.scratch["pair"], rows.scratch["S"][j]
+    delta = differences[pair]
+    delta += C_x * (np.maximum(0, 1 + scores) - np.maximum(0, 1 - scores))
+    rows.scratch |= {"delta": delta, "stays": signs[pair] < 0}
+
+
+def _around(rows: RowBlocks, edge: float) -> tuple[int, int, int]:
+    """How many δ lie below ``edge``, and how many equal it: of the rows that stay, of the others."""
+    delta, stays = rows.scratch["delta"], rows.scratch["stays"]
+    equal = delta == edge
+    n_stay = int(np.count_nonzero(equal & stays))
+    return int(np.count_nonzero(delta < edge)), n_stay, int(np.count_nonzero(equal)) - n_stay
+
+
+def _flip(rows: RowBlocks, cut: Cut) -> tuple[Array, Array]:
+    """Find the rows that turn; returns their distinct pairs and how many have each."""
+    delta, stays = rows.scratch["delta"], rows.scratch["stays"]
+    minus = delta < cut.edge
+    equal = np.flatnonzero(delta == cut.edge)
+    minus[equal[stays[equal]][: cut.n_stay]] = True
+    minus[equal[~stays[equal]][: cut.n_turn]] = True
+    flipped = rows.scratch["flipped"] = np.flatnonzero(minus != stays)
+    return np.unique(rows.scratch["pair"][flipped], return_counts=True)
+
+
+def _rename(rows: RowBlocks, renamed: Array) -> None:
+    flipped, pair = rows.scratch["flipped"], rows.scratch["pair"]
+    pair[flipped] = renamed[pair[flipped]]
+
+
+def _write_back(
+    rows: RowBlocks, snapshot: Snapshot, words: Array, n_groups: int
+) -> tuple[Array, list[Array] | None]:
+    """Hand the new words to the rows that changed; returns flips a bit, and what the rows now add."""
+    before, pair = rows.scratch["before"], rows.scratch["pair"]
+    changed = np.flatnonzero(before != pair)
+    starts = dict(zip(map(id, rows.blocks), np.cumsum([0] + [b.n for b in rows.blocks]), strict=False))
+    rows.scratch = {}
+
+    def turn(block: Block) -> tuple[Array, ...] | None:
+        start = starts[id(block)]
+        first, last = np.searchsorted(changed, (start, start + block.n))
+        own = changed[first:last]
+        if not len(own):
+            return None
+        block.arrays["pair"] = block.arrays["pair"].copy()  # an earlier view of the block keeps its own
+        block["pair"][own - start] = pair[own]
+        return snapshot.turn(block, own - start, words[pair[own]])
+
+    flips = np.sum(words[before[changed]] != words[pair[changed]], axis=0)
+    return flips, rows.by_group(n_groups, turn)

@@ -11,7 +11,9 @@ import numpy as np
 from sihash._typing import Array
 from sihash.hashing.codebook import new_words
 from sihash.hashing.learner import Learner
-from sihash.svm.blocks import BLOCK_ROWS, Block, Store
+from sihash.kernel import KernelMap
+from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks
+from sihash.svm.counting import Snapshot, add_arrays
 from sihash.threads import uninterrupted
 
 SMALLEST_ROOM = 128  # rows for which a new block has room at least
@@ -32,12 +34,12 @@ def join(
     keys = np.arange(learner.next_key, learner.next_key + len(X))
     learner.next_key += len(X)
     learner.key_of.update(zip(ids, keys.tolist(), strict=True))
-    Phi = learner.kernel(X)
-    for number in np.unique(numbers):
-        own = np.flatnonzero(numbers == number)
-        rows = {"X": X[own], "Phi": Phi[own], "Y": learner.table.words[pairs[own]]}
-        rows |= {"pair": pairs[own], "y": numbers[own], "key": keys[own]}
-        _append(learner, rows, int(number) % learner.settings.n_groups)
+    machines, s = learner.machines, learner.settings
+    machines.bundle.grow(1 + int(np.max(numbers % s.n_groups)))
+    columns = {"X": X, "y": numbers, "pair": pairs, "key": keys}
+    args = learner.kernel, learner.table.words, s.n_groups, machines.row_arrays(), machines.snapshot()
+    for sums in machines.rows.send(append, columns, *args, machines.bundle.n_groups):
+        machines.count(sums)
 
 
 def _class_numbers(learner: Learner, labels: list[Hashable]) -> Array:
@@ -62,73 +64,102 @@ def _welcome_classes(learner: Learner, fresh: Array, numbers: Array, rng: np.ran
     learner.class_svm = None
 
 
-def _append(learner: Learner, rows: dict[str, Array], group: int) -> None:
-    """Write rows behind the last block of their group, then into new blocks, and count them in."""
-    machines = learner.machines
-    open_blocks = [block for block in machines.rows if block.group == group and block.room]
-    start, n = 0, len(rows["Phi"])
-    while start < n:
-        if open_blocks:
-            block = open_blocks.pop()
-        else:
-            block = _new_block(machines.rows.store, rows, group, n - start)
-            machines.furnish(block)
-            machines.rows.blocks.append(block)
-        stop = min(start + block.room, n)
-        first = block.n
-        block.append({name: values[start:stop] for name, values in rows.items()})
-        machines.enter(block, slice(first, block.n))
-        start = stop
+def append(
+    rows: RowBlocks,
+    columns: dict[str, Array],
+    kernel: KernelMap,
+    words: Array,
+    n_groups: int,
+    row_arrays: dict[str, type],
+    snapshot: Snapshot,
+    n_planes: int,
+) -> list[Array] | None:
+    """Write rows behind the last blocks of their groups, then into new ones; returns what they sum up to."""
+    table = {**columns, "Phi": kernel(columns["X"]), "Y": words[columns["pair"]]}
+    first: dict[int, int] = {}  # where the new rows of a block begin
+    touched: list[Block] = []
+    for number in np.unique(columns["y"]):
+        own = np.flatnonzero(columns["y"] == number)
+        group, start = int(number) % n_groups, 0
+        open_blocks = [block for block in rows.blocks if block.group == group and block.room]
+        while start < len(own):
+            block = open_blocks.pop() if open_blocks else _new_block(rows, table, group, len(own) - start)
+            if id(block) not in first:
+                first[id(block)] = block.n
+                touched.append(block)
+            part = own[start : start + block.room]
+            block.append({name: values[part] for name, values in table.items()})
+            start += len(part)
+    for block in touched:
+        add_arrays(block, {name: t for name, t in row_arrays.items() if name not in block.arrays})
+
+    def enter(block: Block) -> tuple[Array, ...] | None:
+        return snapshot.enter(block, slice(first[id(block)], block.n))
+
+    return RowBlocks(touched, rows.store).by_group(n_planes, enter)
 
 
-def _new_block(store: Store, rows: dict[str, Array], group: int, n: int) -> Block:
+def _new_block(rows: RowBlocks, table: dict[str, Array], group: int, n: int) -> Block:
     room = min(BLOCK_ROWS, max(SMALLEST_ROOM, 2 * n))
 
     def make(name: str, values: Array) -> Array:
-        empty = store.empty if name in ("X", "Phi") else np.empty
+        empty = rows.store.empty if name in ("X", "Phi") else np.empty
         return empty((room, *values.shape[1:]), dtype=values.dtype)
 
-    return Block(0, group, **{name: make(name, values) for name, values in rows.items()})
+    block = Block(0, group, **{name: make(name, values) for name, values in table.items()})
+    rows.blocks.append(block)
+    return block
 
 
 def leave_rows(learner: Learner, ids: list[Hashable]) -> None:
     """Take rows out by their ids; a class that loses its last row goes with it."""
     keys = np.array([learner.key_of.pop(name) for name in ids], dtype=np.int64)
-    machines = learner.machines
-    for block in machines.rows:
-        rows = np.flatnonzero(np.isin(block["key"], keys))
-        if len(rows):
-            machines.leave(block, rows)
-            learner.table.count(block["pair"][rows], -1)
-            uninterrupted(partial(block.drop, rows))
-    _tidy(learner)
+    _leave(learner, "key", keys)
 
 
 def leave_classes(learner: Learner, numbers: Array) -> None:
     """Take whole classes out: blocks that hold nothing else go as they are, their rows untouched."""
-    machines = learner.machines
-    gone: list[Array] = []
-    for block in machines.rows:
-        rows = np.flatnonzero(np.isin(block["y"], numbers))
-        if len(rows):
-            machines.leave(block, rows)
-            learner.table.count(block["pair"][rows], -1)
-            gone.append(block["key"][rows])
-            if len(rows) == block.n:
-                block.n = 0
-            else:
-                uninterrupted(partial(block.drop, rows))
-    lost = set(np.concatenate(gone).tolist())
+    lost = set(np.concatenate(learner.machines.rows.map(_keys_of, numbers)).tolist())
     learner.key_of = {name: key for name, key in learner.key_of.items() if key not in lost}
+    _leave(learner, "y", numbers)
+
+
+def _leave(learner: Learner, name: str, values: Array) -> None:
+    machines, table = learner.machines, learner.table
+    sums = machines.rows.by_group(
+        machines.bundle.n_groups, drop, machines.snapshot(), name, values, len(table.counts)
+    )
+    assert sums is not None
+    machines.count(sums[:3], -1)
+    table.counts = table.counts - sums[3].sum(axis=0).astype(np.int64)
     _tidy(learner)
+
+
+def _keys_of(block: Block, numbers: Array) -> Array:
+    return block["key"][np.isin(block["y"], numbers)]
+
+
+def drop(
+    block: Block, snapshot: Snapshot, name: str, values: Array, n_pairs: int
+) -> tuple[Array, ...] | None:
+    """Take the rows out whose ``name`` is among ``values``; returns what they summed up to, then pairs."""
+    rows = np.flatnonzero(np.isin(block[name], values))
+    sums = snapshot.leave(block, rows)
+    if sums is None:
+        return None
+    pairs = np.bincount(block["pair"][rows], minlength=n_pairs)
+    if len(rows) == block.n:
+        block.n = 0
+    else:
+        uninterrupted(partial(block.drop, rows))
+    return *sums, pairs
 
 
 def _tidy(learner: Learner) -> None:
     """Let go of empty blocks, empty groups and classes without rows."""
-    rows = learner.machines.rows
-    rows.blocks = [block for block in rows if block.n]
-    used = {block.group for block in rows}
-    learner.machines.bundle.empty_groups(set(range(learner.machines.bundle.n_groups)) - used)
+    rows, bundle = learner.machines.rows, learner.machines.bundle
+    rows.tidy()
+    bundle.empty_groups(set(range(bundle.n_groups)) - rows.groups)
     sizes = learner.table.sizes(learner.live)
     if not sizes.all():
         stays = sizes > 0

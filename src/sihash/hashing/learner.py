@@ -22,6 +22,8 @@ from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution, solve_multiclass
 from sihash.svm.binary import Method, make_machines, solve_machines
+from sihash.svm.blocks import Block
+from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
 
 N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
@@ -143,8 +145,8 @@ class Learner:
             assert self.class_svm is not None
             rows = self.machines.rows
             every = max(1, len(rows) // N_CALIBRATION_ROWS)
-            H = np.concatenate([codes.sign(self.machines.scores(block)[::every]) for block in rows])
-            y = np.concatenate([block["y"][::every] for block in rows])
+            sample = rows.map(_calibration_rows, self.machines.snapshot(), every)
+            H, y = (np.concatenate(column) for column in zip(*sample, strict=True))
             position = np.full(len(self.labels), -1)
             position[self.live] = np.arange(len(self.live))
             self.calibration = calibrate(second_stage(H, self.class_svm.W), position[y])
@@ -154,6 +156,11 @@ class Learner:
         """A row array in the order in which the rows came."""
         rows = self.machines.rows
         return rows.column(name)[np.argsort(rows.column("key"))]
+
+
+def _calibration_rows(block: Block, snapshot: Snapshot, every: int) -> tuple[Array, Array]:
+    some = slice(None, None, every)
+    return codes.sign(snapshot.scores(block, some)), block["y"][some]
 
 
 def second_stage(H: Array, W: Array) -> Array:

@@ -15,6 +15,7 @@ from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution
 from sihash.svm.binary import make_machines
+from sihash.svm.blocks import Block
 
 
 def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -25,7 +26,7 @@ def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict
         "live": learner.live.tolist(),
         "ids": labels.to_json(labels.object_array(list(learner.key_of))),
         "next_key": learner.next_key,
-        "blocks": [[block.n, block.group] for block in rows],
+        "blocks": rows.map(_shape),
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
@@ -33,6 +34,10 @@ def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict
     tensors["keys"] = np.array(list(learner.key_of.values()), dtype=np.int64)
     tensors |= {f"machines.{name}": value for name, value in learner.machines.state().items()}
     return header, tensors
+
+
+def _shape(block: Block) -> list[int]:
+    return [block.n, block.group]
 
 
 class StoredLearner:

@@ -47,6 +47,11 @@ class WordTable:
         """Count rows with these pair numbers in (``sign=-1``: out)."""
         self.counts = self.counts + sign * np.bincount(pairs, minlength=len(self.counts))
 
+    def move(self, pair: int, other: int, count: int) -> None:
+        """Count rows out of one pair and into another."""
+        self.counts[pair] -= count
+        self.counts[other] += count
+
     def live(self) -> Array:
         """Numbers of the pairs that have rows."""
         return np.flatnonzero(self.counts)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sihash._typing import Array
-from sihash.svm.blocks import RowBlocks
+from sihash.svm.blocks import Block, RowBlocks
 
 MOST_ROWS = 1000  # of the band; more are sampled evenly and weighted up
 
@@ -25,11 +25,9 @@ class BandHessian:
     @classmethod
     def at(cls, rows: RowBlocks, k: int, width: float, C: float) -> BandHessian:
         """For the ``k``-th open bit, at the margins ``Z`` in the blocks' scratch."""
-        near = [np.flatnonzero(np.abs(1 - block.scratch["Z"][:, k]) < width / 2) for block in rows]
-        n = sum(map(len, near))
+        n = sum(rows.parts(_count_band, k, width))
         every = max(1, -(-n // MOST_ROWS))
-        parts = [block["Phi"][own[::every]] for block, own in zip(rows, near, strict=True)]
-        A = np.concatenate(parts)
+        A = np.concatenate(rows.parts(_band_rows, k, width, every))
         return cls(A, C / width * n / max(len(A), 1))
 
     def solve(self, q: Array) -> Array:
@@ -38,3 +36,15 @@ class BandHessian:
             return q.copy()
         inside = cho_solve(self.factor, self.A @ q.astype(np.float32), check_finite=False)
         return q - self.A.T @ inside.astype(np.float32)
+
+
+def _near(block: Block, k: int, width: float) -> Array:
+    return np.flatnonzero(np.abs(1 - block.scratch["Z"][:, k]) < width / 2)
+
+
+def _count_band(rows: RowBlocks, k: int, width: float) -> int:
+    return sum(len(_near(block, k, width)) for block in rows.blocks)
+
+
+def _band_rows(rows: RowBlocks, k: int, width: float, every: int) -> Array:
+    return np.concatenate([block["Phi"][_near(block, k, width)[::every]] for block in rows])

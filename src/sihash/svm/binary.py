@@ -122,14 +122,11 @@ def _same_rows(rows: RowBlocks, Phi: Array) -> bool:
 def _with_signs(machines: Machines, Y: Array) -> Machines:
     """Count the rows anew whose signs differ from ``Y``; every plane stays valid."""
     machines.own_arrays()
-    start = 0
+    snapshot, start = machines.snapshot(), 0
     for block in machines.rows:
         wanted = Y[start : start + block.n]
         start += block.n
         rows = np.flatnonzero((block["Y"] != wanted).any(axis=1))
-        if len(rows):
-            machines.leave(block, rows)
-            block.arrays["Y"] = block.arrays["Y"].copy()
-            block["Y"][rows] = wanted[rows]
-            machines.enter(block, rows)
+        only = RowBlocks([block], machines.rows.store)
+        machines.count(only.by_group(machines.bundle.n_groups, snapshot.turn, rows, wanted[rows]))
     return machines

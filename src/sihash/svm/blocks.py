@@ -89,6 +89,7 @@ class RowBlocks:
     def __init__(self, blocks: list[Block], store: Store | None = None) -> None:
         self.blocks = blocks
         self.store: Store = Memory() if store is None else store
+        self.scratch: dict[str, Any] = {}  # as in a block, but of all rows
 
     @classmethod
     def of(cls, Phi: Array, *, n_groups: int = 10, **rows: Array) -> RowBlocks:
@@ -115,11 +116,24 @@ class RowBlocks:
         return int(self.blocks[0].arrays["Phi"].shape[1])
 
     @property
-    def n_groups(self) -> int:
-        return 1 + max(block.group for block in self.blocks)
+    def n_bits(self) -> int:
+        return int(self.blocks[0].arrays["Y"].shape[1])
+
+    @property
+    def groups(self) -> set[int]:
+        """The groups that have rows."""
+        return {block.group for block in self.blocks}
 
     def copy(self) -> RowBlocks:
-        return RowBlocks([block.copy() for block in self.blocks], self.store)
+        return self.derive(Block.copy)
+
+    def derive(self, function: Callable[..., Block], *args: Any) -> RowBlocks:
+        """Rows in blocks ``function(block, *args)``, which may share arrays with these."""
+        return RowBlocks([function(block, *args) for block in self.blocks], self.store)
+
+    def tidy(self) -> None:
+        """Let go of blocks without rows."""
+        self.blocks = [block for block in self.blocks if block.n]
 
     def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """``function(block, *args)`` for every block, side by side, in the order of the blocks."""
@@ -135,6 +149,40 @@ class RowBlocks:
                     total += values
         return totals
 
+    def by_group(
+        self, n_groups: int, function: Callable[..., tuple[Array, ...] | None], *args: Any
+    ) -> list[Array] | None:
+        """The same sums for each of ``n_groups`` groups: arrays with the group as their first axis.
+
+        A block that returns None has nothing to add; None if no block has.
+        """
+        sums: list[Array] | None = None
+        with team():
+            parts = stream_threads(lambda block: self._visit(block, function, args), self.blocks)
+            for block, part in zip(self.blocks, parts, strict=True):
+                if part is not None:
+                    sums = sums or [np.zeros((n_groups, *np.shape(values))) for values in part]
+                    for total, values in zip(sums, part, strict=True):
+                        total[block.group] += values
+        return sums
+
+    # Rows may be spread over machines, each of which holds its part as `RowBlocks`. These are one part.
+
+    n_parts = 1
+
+    def parts(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        """``function(rows, *args)`` for every part."""
+        return [function(self, *args)]
+
+    def deal(self, function: Callable[..., Any], items: list[Any], *args: Any) -> list[Any]:
+        """``function(rows, item, *args)`` with one of the ``items`` for every part."""
+        (item,) = items
+        return [function(self, item, *args)]
+
+    def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
+        """``function(rows, columns, *args)`` for every part that is to take some of these new rows."""
+        return [function(self, columns, *args)]
+
     def _visit(self, block: Block, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         result = function(block, *args)
         self.store.release(block.arrays["Phi"])
@@ -144,10 +192,9 @@ class RowBlocks:
         """A row array over all blocks, in one piece."""
         return np.concatenate([block[name] for block in self.blocks])
 
-
-def sum_arrays(parts: tuple[Array, ...]) -> Array:
-    """Sum in float64, first to last: the same whatever the number of threads."""
-    total = np.array(parts[0], dtype=np.float64)
-    for part in parts[1:]:
-        total += part
-    return total
+    def set_column(self, name: str, values: Array) -> None:
+        """Write what `column` would give."""
+        start = 0
+        for block in self.blocks:
+            block[name][:] = values[start : start + block.n]
+            start += block.n

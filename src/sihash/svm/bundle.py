@@ -15,7 +15,6 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import qp
-from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
 
 QP_MOVES_PER_PLANE = 4
@@ -51,17 +50,9 @@ class Bundle:
         twin._K = None if self._K is None else self._K.copy()
         return twin
 
-    def put(self, bits: Array, slot: int, rows: RowBlocks, parts: list[tuple[Array, ...]]) -> None:
-        """Replace the planes of ``slot`` for ``bits`` by the sum of what every block of ``rows`` adds.
-
-        A part begins with the block's ``Σ π y φ`` (bits × d) and ``Σ π`` (bits).
-        """
-        g = np.zeros((len(bits), self.n_groups, self.g.shape[3]))
-        a = np.zeros((len(bits), self.n_groups))
-        for block, (block_g, block_a, *_) in zip(rows, parts, strict=True):
-            g[:, block.group] += block_g
-            a[:, block.group] += block_a
-        self.g[bits, :, slot], self.a[bits, :, slot] = g, a
+    def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
+        """Replace the planes of ``slot`` for ``bits`` by ``Σ π y φ`` (groups × bits × d) and ``Σ π``."""
+        self.g[bits, :, slot], self.a[bits, :, slot] = g.swapaxes(0, 1), a.swapaxes(0, 1)
         self.touch(bits, slot)
 
     def touch(self, bits: Array, slot: int) -> None:
@@ -113,16 +104,13 @@ class Bundle:
         """Where the plane model is least, by the weights of the last `bound`: ``w = C Σ b g``, (m, d)."""
         return C * np.einsum("jgs,jgsd->jd", self.b, self.g)
 
-    def add_rows(self, block: Block, rows: slice | Array, sign: int = 1) -> None:
-        """Add (``sign=-1``: take out) the shares of some rows of a block to its group's planes."""
-        Phi, Y = block["Phi"][rows], block["Y"][rows]
-        if not len(Phi):
-            return
-        for slot in range(self.n_slots):
-            shares = block[f"pi{slot}"][rows].astype(np.float32)
-            self.a[:, block.group, slot] += sign * shares.sum(axis=0, dtype=np.float64)
-            shares *= Y
-            self.g[:, block.group, slot] += sign * (shares.T @ Phi)
+    def add(self, a: Array, g: Array) -> None:
+        """Add to the planes of every group what rows that came (or, negative, went) sum up to.
+
+        ``a`` has shape (n_groups, n_slots or 1, m), ``g`` one more axis of d.
+        """
+        self.a += a.transpose(2, 0, 1)
+        self.g += g.transpose(2, 0, 1, 3)
         self._K = None
 
     def empty_groups(self, groups: Iterable[int]) -> None:
@@ -140,8 +128,3 @@ class Bundle:
             self.a = np.concatenate([self.a, np.zeros((m, more, n_slots))], axis=1)
             self.b = np.concatenate([self.b, np.zeros((m, more, n_slots))], axis=1)
             self._K = None
-
-
-def share_names(rows: RowBlocks) -> list[str]:
-    """The names of the share arrays that the blocks hold."""
-    return [name for name in rows.blocks[0].arrays if name.startswith("pi")]

@@ -12,29 +12,64 @@ import numba
 import numpy as np
 
 from sihash._typing import Array
-from sihash.svm.blocks import RowBlocks
+from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
 from sihash.threads import map_threads, n_threads_of_team
 
 
 def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, target: int) -> None:
-    """One sweep over all rows for ``bits``: from the shares and planes of ``source`` to slot ``target``."""
-    bundle.g[bits, :, target], bundle.a[bits, :, target] = (
-        bundle.g[bits, :, source],
-        bundle.a[bits, :, source],
-    )
+    """One sweep over all rows for ``bits``: from the shares and planes of ``source`` to slot ``target``.
 
-    def sweep(own: Array) -> None:
-        # float32 is exact enough here: what is added to u in a sweep is small beside what it sums.
-        U = (C * bundle.g[own, :, target].sum(axis=1)).astype(np.float32)
-        for block in rows:
-            before = U.copy()
-            gained = _sweep(block["Phi"], block["Y"], block[f"pi{source}"], block[f"pi{target}"], own, U, C)
-            bundle.g[own, block.group, target] += (U.astype(np.float64) - before) / C
-            bundle.a[own, block.group, target] += gained
-
-    map_threads(sweep, [part for part in np.array_split(bits, n_threads_of_team()) if len(part)])
+    Parts of the rows sweep on their own, from the same ``u``. Each raises the bound, their sum may go too
+    far: then the best point on the way there is taken.
+    """
+    g, a = bundle.g[bits, :, source], bundle.a[bits, :, source]
+    U, several = C * g.sum(axis=1), rows.n_parts > 1
+    changes = rows.parts(_sweep_part, U.astype(np.float32), bits, source, target, C, bundle.n_groups, several)
+    g_change, a_change = (sum(each) for each in zip(*changes, strict=True))
+    if several:
+        way = C * g_change.sum(axis=1)
+        slope = C * a_change.sum(axis=1) - np.einsum("jd,jd->j", U, way)
+        t = np.clip(slope / np.maximum(np.einsum("jd,jd->j", way, way), 1e-300), 0, 1)
+        rows.map(_shorten, bits, target, t.astype(np.float32))
+        g_change, a_change = t[:, None, None] * g_change, t[:, None] * a_change
+    bundle.g[bits, :, target], bundle.a[bits, :, target] = g + g_change, a + a_change
     bundle.touch(bits, target)
+
+
+def _sweep_part(
+    rows: RowBlocks, U: Array, bits: Array, source: int, target: int, C: float, n_groups: int, keep: bool
+) -> tuple[Array, Array]:
+    """Sweep over the rows of one part; returns the change of the planes by group.
+
+    With ``keep`` the blocks remember the shares of before.
+    """
+    if keep:
+        rows.map(_remember, bits, source)
+    g, a = np.zeros((len(bits), n_groups, U.shape[1])), np.zeros((len(bits), n_groups))
+
+    def sweep(part: Array) -> None:
+        # float32 is exact enough here: what is added to u in a sweep is small beside what it sums.
+        own, u = bits[part], U[part]
+        for block in rows:
+            before = u.copy()
+            gained = _sweep(block["Phi"], block["Y"], block[f"pi{source}"], block[f"pi{target}"], own, u, C)
+            g[part, block.group] += (u.astype(np.float64) - before) / C
+            a[part, block.group] += gained
+
+    threads = np.array_split(np.arange(len(bits)), n_threads_of_team())
+    map_threads(sweep, [part for part in threads if len(part)])
+    return g, a
+
+
+def _remember(block: Block, bits: Array, source: int) -> None:
+    block.scratch["before"] = block[f"pi{source}"][:, bits]
+
+
+def _shorten(block: Block, bits: Array, target: int, t: Array) -> None:
+    """Take back a share ``1 − t`` of what the last sweep changed."""
+    before, shares = block.scratch["before"], block[f"pi{target}"]
+    shares[:, bits] = before + t * (shares[:, bits] - before)
 
 
 @numba.njit(nogil=True, fastmath=True, cache=True)

@@ -16,7 +16,8 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.bundle import Bundle, share_names
+from sihash.svm.bundle import Bundle
+from sihash.svm.counting import Snapshot, add_arrays, own_arrays
 
 # A bit whose optimum is next to nothing (a constant column, say) would never close a relative gap.
 NEGLIGIBLE = 1e-6  # share of F(0) = C n below which a gap does not matter
@@ -58,13 +59,12 @@ class Machines:
     def __init__(self, rows: RowBlocks, C: float, n_slots: int) -> None:
         self.rows, self.C = rows, C
         self._shared = False  # whether a twin may still be reading the arrays that a solve writes
-        self.m = rows.blocks[0].arrays["Y"].shape[1]
+        self.m = rows.n_bits
         self.W = np.zeros((self.m, rows.n_features))
         self.risk = np.full(self.m, float(len(rows)))
         self.known_lower = np.zeros(self.m)  # the best bounds of the last solve; void when rows change
-        self.bundle = Bundle(self.m, rows.n_groups, n_slots, rows.n_features)
-        for block in rows:
-            self.furnish(block)
+        self.bundle = Bundle(self.m, 1 + max(rows.groups), n_slots, rows.n_features)
+        rows.map(add_arrays, self.row_arrays())
 
     def copy(self) -> Self:
         """A twin that can change and be thrown away; rows are shared until they are written."""
@@ -76,27 +76,20 @@ class Machines:
         twin._shared = True
         return twin
 
-    def furnish(self, block: Block) -> None:
-        """Give a block the arrays that this solver keeps for every row."""
-        shape = block.arrays["Y"].shape
-        for slot in range(self.bundle.n_slots):
-            block.arrays[f"pi{slot}"] = np.zeros(shape, dtype=self.share_dtype)
+    def row_arrays(self) -> dict[str, type]:
+        """The arrays that this solver keeps for every row (rows × m), and writes: their types by name."""
+        return {f"pi{slot}": self.share_dtype for slot in range(self.bundle.n_slots)}
 
     def own_arrays(self) -> None:
         """Copy what a solve writes to, once, so that the twin this one was copied from does not see it."""
         if not self._shared:
             return
         self._shared = False
-        for block in self.rows:
-            for name in self.written_names():
-                block.arrays[name] = block.arrays[name].copy()
-
-    def written_names(self) -> list[str]:
-        return share_names(self.rows)
+        self.rows.map(own_arrays, list(self.row_arrays()))
 
     def state(self) -> dict[str, Array]:
         """All that cannot be had again from the rows, for a file."""
-        shares = {name: self.rows.column(name) for name in share_names(self.rows)}
+        shares = {f"pi{slot}": self.rows.column(f"pi{slot}") for slot in range(self.bundle.n_slots)}
         return {
             "W": self.W,
             "known_lower": self.known_lower,
@@ -112,38 +105,24 @@ class Machines:
         m, n_groups, n_slots, d = state["g"].shape
         self.bundle = Bundle(m, n_groups, n_slots, d)
         self.bundle.g[:], self.bundle.a[:], self.bundle.newest[:] = state["g"], state["a"], state["newest"]
-        start = 0
-        for block in self.rows:
-            for slot in range(n_slots):
-                block.arrays[f"pi{slot}"] = state[f"pi{slot}"][start : start + block.n].copy()
-            start += block.n
+        self.rows.map(add_arrays, self.row_arrays())
+        for slot in range(n_slots):
+            self.rows.set_column(f"pi{slot}", state[f"pi{slot}"])
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
 
-    # Rows that change. `enter` counts rows in that were just written to a block; `leave` counts rows out
-    # before they are dropped or before their signs change.
+    # Rows that change. Blocks count them in and out with a `snapshot`; `count` takes what they sum up to.
 
-    def enter(self, block: Block, rows: slice | Array) -> None:
-        margins = self._margins(block, rows)
-        self.risk += np.maximum(1 - margins, 0).sum(axis=0, dtype=np.float64)
-        shares = self.shares(margins)
-        for slot in range(self.bundle.n_slots):
-            block[f"pi{slot}"][rows] = shares
-        self.bundle.grow(block.group + 1)
-        self.bundle.add_rows(block, rows)
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.W.T.astype(np.float32), self.bundle.n_slots)
+
+    def count(self, sums: list[Array] | None, sign: int = 1) -> None:
+        """Add what rows that entered sum up to, by group (``sign=-1``: take out those that left)."""
+        if sums is None:
+            return
+        risk, a, g = sums
+        self.risk = np.maximum(self.risk + sign * risk.sum(axis=0), 0)
+        self.bundle.add(sign * a, sign * g)
         self.known_lower[:] = 0
-
-    def leave(self, block: Block, rows: slice | Array) -> None:
-        margins = self._margins(block, rows)
-        self.risk = np.maximum(self.risk - np.maximum(1 - margins, 0).sum(axis=0, dtype=np.float64), 0)
-        self.bundle.add_rows(block, rows, sign=-1)
-        self.known_lower[:] = 0
-
-    def shares(self, margins: Array) -> Array:
-        """Shares that make a plane touch the risk at these margins: 1 for every violated one."""
-        return (margins < 1).astype(self.share_dtype)
-
-    def _margins(self, block: Block, rows: slice | Array) -> Array:
-        return block["Y"][rows] * (block["Phi"][rows] @ self.W.T.astype(np.float32))
 
     def start_from(self, other: Machines, bits: Array | None = None) -> None:
         """Take over the weights (of ``bits``) of other machines; planes are cut anew."""
@@ -152,10 +131,6 @@ class Machines:
         zero = np.full(self.m, float(len(self.rows)))  # F(0) = C n may be the better start (paper, appendix)
         lost = self.upper() > self.C * zero
         self.W[lost], self.risk[lost] = 0, zero[lost]
-
-    def scores(self, block: Block) -> Array:
-        """Scores of a block's rows by the present weights, rows × m."""
-        return block["Phi"] @ self.W.T.astype(np.float32)
 
     # The certificate.
 

@@ -19,6 +19,7 @@ from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
+from sihash.svm.counting import add_arrays
 from sihash.svm.machines import Log, Machines, Solution
 
 CUT_SHARE = (
@@ -53,9 +54,7 @@ class OcasMachines(Machines):
         self.bundle = Bundle(m, n_groups, n_slots + more, d)
         self.bundle.g[:, :, :n_slots], self.bundle.a[:, :, :n_slots] = old.g, old.a
         self.bundle.b[:, :, :n_slots], self.bundle.newest = old.b, old.newest
-        for block in self.rows:
-            for slot in range(n_slots, n_slots + more):
-                block.arrays[f"pi{slot}"] = np.zeros(block.arrays["Y"].shape, dtype=self.share_dtype)
+        self.rows.map(add_arrays, {f"pi{slot}": self.share_dtype for slot in range(n_slots, n_slots + more)})
 
 
 def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution:
@@ -123,8 +122,9 @@ def _search(M: OcasMachines, bits: Array, direction: Array) -> Array:
 def _cut(M: OcasMachines, bits: Array, t: Array) -> None:
     """Cut a plane at the margins ``z + t v`` of every open bit."""
     slot = M.free_slot(bits)
-    parts = M.rows.map(_cut_block, t.astype(np.float32), bits, f"pi{slot}")
-    M.bundle.put(bits, slot, M.rows, parts)
+    sums = M.rows.by_group(M.bundle.n_groups, _cut_block, t.astype(np.float32), bits, f"pi{slot}")
+    assert sums is not None
+    M.bundle.put(bits, slot, *sums)
 
 
 # What the blocks do. Scratch: Y, Z (margins at the best point), V (their rates along the line), R (y·π).

@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sihash._typing import Array
 from sihash.svm import dual, linesearch, ocas
 from sihash.svm.band import BandHessian
-from sihash.svm.blocks import Block, RowBlocks, sum_arrays
+from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
 from sihash.svm.smooth_machines import ASCENDED, MEMORY, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.threads import map_threads
@@ -140,11 +140,13 @@ class _Run:
         slot = M.clock % N_SLOTS
         M.clock += 1
         width = M.width[bits].astype(np.float32)
-        parts = self.rows.map(_move, t.astype(np.float32), width, bits, f"pi{slot}")
-        M.bundle.put(bits, slot, M.rows, parts)
+        sums = self.rows.by_group(M.bundle.n_groups, _move, t.astype(np.float32), width, bits, f"pi{slot}")
+        assert sums is not None
+        g, a, risk, smoothing = sums
+        M.bundle.put(bits, slot, g, a)
         M.latest[bits], M.fresh[bits] = slot, True
-        M.risk[bits] = sum_arrays(tuple(part[2] for part in parts))
-        self.smoothing = M.C * sum_arrays(tuple(part[3] for part in parts))
+        M.risk[bits] = risk.sum(axis=0)
+        self.smoothing = M.C * smoothing.sum(axis=0)
 
     def _close_bits(self) -> None:
         M, bits = self.M, self.bits
@@ -224,10 +226,7 @@ class _Run:
     def hand_over(self) -> None:
         """Let OCAS finish the open bits from where they stand; its lower bound is kept beside the planes."""
         M, bits = self.M, self.bits
-        rows = RowBlocks(
-            [Block(b.n, 0, Phi=b["Phi"], Y=np.ascontiguousarray(b["Y"][:, bits])) for b in self.rows]
-        )
-        finisher = ocas.OcasMachines(rows, M.C)
+        finisher = ocas.OcasMachines(self.rows.derive(_only_bits, bits), M.C)
         finisher.start_from(M, bits)
         solution = ocas.solve(finisher, self.tol)
         M.W[bits], M.risk[bits] = solution.W, finisher.risk
@@ -265,6 +264,10 @@ class _Run:
 
 # What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open
 # bits.
+
+
+def _only_bits(block: Block, bits: Array) -> Block:
+    return Block(block.n, 0, Phi=block["Phi"], Y=np.ascontiguousarray(block["Y"][:, bits]))
 
 
 def _lay_out(block: Block, bits: Array) -> None:

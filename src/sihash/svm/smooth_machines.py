@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.counting import Snapshot, Sums
 from sihash.svm.machines import Machines
 
 N_SLOTS = 3  # planes kept a group: the last three gradients ...
@@ -52,29 +55,15 @@ class SmoothMachines(Machines):
         self.clock, self._factor = int(state["clock"][0]), state["factor"]
         self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
 
-    def furnish(self, block: Block) -> None:
-        super().furnish(block)
-        block.arrays["S"] = np.zeros(block.arrays["Y"].shape, dtype=np.float32)
+    def row_arrays(self) -> dict[str, type]:
+        return {"S": np.float32, **super().row_arrays()}
 
-    def written_names(self) -> list[str]:
-        return ["S", *super().written_names()]
-
-    def enter(self, block: Block, rows: slice | Array) -> None:
-        block["S"][rows] = block["Phi"][rows] @ self.W.T.astype(np.float32)
-        super().enter(block, rows)
+    def snapshot(self) -> SmoothSnapshot:
+        return SmoothSnapshot(self.W.T.astype(np.float32), self.bundle.n_slots, self.width)
 
     def start_from(self, other: Machines, bits: Array | None = None) -> None:
         super().start_from(other, bits)
         self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
-
-    def _margins(self, block: Block, rows: slice | Array) -> Array:
-        return block["Y"][rows] * block["S"][rows]
-
-    def scores(self, block: Block) -> Array:
-        return block["S"]
-
-    def shares(self, margins: Array) -> Array:
-        return np.clip(0.5 + (1 - margins) / self.width, 0, 1).astype(np.float32)
 
     def factor(self) -> Array:
         """Cholesky factor of the shared Hessian: made once, kept for all later solves."""
@@ -88,6 +77,23 @@ class SmoothMachines(Machines):
         return solve_triangular(self._factor, half, lower=True, trans=1, check_finite=False).T.astype(
             np.float64
         )
+
+
+@dataclass(frozen=True)
+class SmoothSnapshot(Snapshot):
+    """With the band, and the scores that the blocks keep."""
+
+    width: Array
+
+    def scores(self, block: Block, rows: slice | Array = slice(None)) -> Array:
+        return block["S"][rows]
+
+    def shares(self, margins: Array) -> Array:
+        return np.clip(0.5 + (1 - margins) / self.width, 0, 1).astype(np.float32)
+
+    def enter(self, block: Block, rows: slice | Array) -> Sums | None:
+        block["S"][rows] = block["Phi"][rows] @ self.W
+        return super().enter(block, rows)
 
 
 def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
