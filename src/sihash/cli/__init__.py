@@ -7,6 +7,7 @@ from sihash.cli.demo import demo
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 from sihash.cli.reproduce import reproduce
+from sihash.cli.serve import serve
 
 app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 app.command()(demo)
@@ -14,6 +15,7 @@ app.add_typer(data.app, name="data")
 app.command()(extract)
 app.command()(evaluate)
 app.command()(reproduce)
+app.command()(serve)
 
 
 def main() -> None:

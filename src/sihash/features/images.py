@@ -34,19 +34,26 @@ def as_image(source: Any) -> Image.Image:
     return decode(source)
 
 
-def decode(data: bytes, *, at_least: int | None = None) -> Image.Image:
+def decode(
+    data: bytes,
+    *,
+    at_least: int | None = None,
+    formats: tuple[str, ...] = FORMATS,
+    max_pixels: int = MAX_PIXELS,
+) -> Image.Image:
     """The picture in ``data`` as RGB, turned upright as its EXIF tag says; of an animation, the first frame.
 
     A JPEG may be decoded at a half, quarter or eighth of its size, as long as each side keeps twice
-    ``at_least`` pixels: a descriptor of 32 × 32 pixels does not need ten million.
+    ``at_least`` pixels: a descriptor of 32 × 32 pixels does not need ten million. Bytes from strangers may
+    be held to fewer ``formats`` and pixels.
     """
     if not data:
         raise BadImage("the file is empty")
     # Pillow's decoders meet hostile bytes here and fail in many ways; each is a property of this one file.
     try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-        if image.width * image.height > MAX_PIXELS:
-            raise BadImage(f"{image.width} × {image.height} pixels are more than the {MAX_PIXELS:,} allowed")
+        image = Image.open(io.BytesIO(data), formats=formats)
+        if image.width * image.height > max_pixels:
+            raise BadImage(f"{image.width} × {image.height} pixels are more than the {max_pixels:,} allowed")
         if at_least:
             image.draft(None, (2 * at_least, 2 * at_least))
         image.load()
@@ -54,9 +61,9 @@ def decode(data: bytes, *, at_least: int | None = None) -> Image.Image:
     except BadImage:
         raise
     except UnidentifiedImageError:
-        raise BadImage(f"not a picture of a known kind ({', '.join(FORMATS)})") from None
+        raise BadImage(f"not a picture of a known kind ({', '.join(formats)})") from None
     except Image.DecompressionBombError:
-        raise BadImage(f"more than the {MAX_PIXELS:,} pixels allowed") from None
+        raise BadImage(f"more than the {max_pixels:,} pixels allowed") from None
     except Exception as error:
         raise BadImage(f"cannot be decoded: {error}") from None
 

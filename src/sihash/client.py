@@ -1,0 +1,248 @@
+"""`Client`: the service from another program, with types."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from sihash.server.models import (
+    AddAnswer,
+    BitsAnswer,
+    ClassifyAnswer,
+    InfoAnswer,
+    ItemModel,
+    ItemsPage,
+    Label,
+    Model,
+    Rank,
+    RemoveAnswer,
+    SearchAnswer,
+    Strategy,
+    UndoAnswer,
+    UpdateState,
+    VersionsAnswer,
+)
+
+Image = bytes | str | os.PathLike[str]  # the contents of an image file, or its path
+Answer = TypeVar("Answer", bound=Model)
+
+
+class ServiceError(Exception):
+    """The service refused or failed; the message is its sentence, ``status`` that of HTTP."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Client:
+    """Talks to `sihash serve`.
+
+    Parameters
+    ----------
+    address : str
+        As ``http://127.0.0.1:8080``.
+    token : str, optional
+        Needed to change anything, and to read where the service is not on the loopback.
+    timeout : float
+        Seconds to wait for an answer.
+
+    Examples
+    --------
+    >>> with Client("http://127.0.0.1:8080", token="…") as client:  # doctest: +SKIP
+    ...     client.add("cat.jpg", label="cat")
+    ...     client.search("query.jpg", k=5).hits[0].label
+    """
+
+    def __init__(self, address: str, token: str | None = None, timeout: float = 60.0) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        # trust_env: a proxy from the environment has no business between a program and a local service.
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, trust_env=False)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Searching.
+
+    def search(
+        self,
+        image: Image,
+        *,
+        k: int = 10,
+        radius: int | None = None,
+        rank: Rank | None = None,
+        classes: Iterable[Label] = (),
+    ) -> SearchAnswer:
+        """Items like an image."""
+        return self._post(
+            SearchAnswer, "/v1/search/image", params=_params(k, radius, rank, classes), **_image_body(image)
+        )
+
+    def search_vector(
+        self,
+        vector: Iterable[float],
+        *,
+        k: int = 10,
+        radius: int | None = None,
+        rank: Rank | None = None,
+        classes: Iterable[Label] = (),
+    ) -> SearchAnswer:
+        """Items like a vector, in a database of vectors."""
+        body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank}
+        return self._post(
+            SearchAnswer, "/v1/search/vector", json={**body, "classes": list(map(str, classes))}
+        )
+
+    def search_item(
+        self,
+        id: int,
+        *,
+        k: int = 10,
+        radius: int | None = None,
+        rank: Rank | None = None,
+        classes: Iterable[Label] = (),
+    ) -> SearchAnswer:
+        """Items like one of the collection, which is left out."""
+        return self._get(SearchAnswer, f"/v1/items/{int(id)}/search", _params(k, radius, rank, classes))
+
+    def classify(self, image: Image) -> ClassifyAnswer:
+        """The likely class of an image."""
+        return self._post(ClassifyAnswer, "/v1/classify/image", **_image_body(image))
+
+    def classify_vector(self, vector: Iterable[float]) -> ClassifyAnswer:
+        """The likely class of a vector."""
+        return self._post(ClassifyAnswer, "/v1/classify/vector", json={"vector": list(map(float, vector))})
+
+    # Looking.
+
+    def info(self) -> InfoAnswer:
+        return self._get(InfoAnswer, "/v1/info")
+
+    def bits(self) -> BitsAnswer:
+        return self._get(BitsAnswer, "/v1/bits")
+
+    def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Label] = ()) -> ItemsPage:
+        params = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
+        return self._get(ItemsPage, "/v1/items", params)
+
+    def item(self, id: int) -> ItemModel:
+        return self._get(ItemModel, f"/v1/items/{int(id)}")
+
+    def thumbnail(self, id: int) -> bytes | None:
+        """A small JPEG; None if none was kept."""
+        try:
+            return self._ask("GET", f"/v1/items/{int(id)}/thumbnail").content
+        except ServiceError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    # Changing.
+
+    def add(self, image: Image, label: Label = None, name: str | None = None) -> AddAnswer:
+        """Add an image; it can be found when this returns."""
+        if name is None:
+            name = "upload" if isinstance(image, bytes) else Path(image).name
+        params = {"name": name} | ({} if label is None else {"label": str(label)})
+        return self._post(AddAnswer, "/v1/items", params=params, **_image_body(image))
+
+    def add_batch(self, images: Mapping[str, Image], label: Label = None) -> AddAnswer:
+        """Add several images of one class at once, by their names."""
+        text = None if label is None else str(label)
+        items = [
+            {"name": name, "label": text, "image": base64.b64encode(_bytes_of(image)).decode()}
+            for name, image in images.items()
+        ]
+        return self._post(AddAnswer, "/v1/items/batch", json={"items": items})
+
+    def add_vectors(self, vectors: Iterable[Iterable[float]], labels: Iterable[Label]) -> AddAnswer:
+        """Add vectors, one label each."""
+        items = [
+            {"vector": list(map(float, vector)), "label": None if label is None else str(label)}
+            for vector, label in zip(vectors, labels, strict=True)
+        ]
+        return self._post(AddAnswer, "/v1/items/batch", json={"items": items})
+
+    def remove(self, ids: Iterable[int]) -> RemoveAnswer:
+        return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(map(int, ids))})
+
+    def remove_class(self, label: Label) -> RemoveAnswer:
+        answer = self._ask("DELETE", "/v1/classes", params={"label": str(label)})
+        return RemoveAnswer.model_validate_json(answer.content)
+
+    def versions(self) -> VersionsAnswer:
+        return self._get(VersionsAnswer, "/v1/versions")
+
+    def undo(self) -> UndoAnswer:
+        """Take back the last addition, removal or update."""
+        return self._post(UndoAnswer, "/v1/undo")
+
+    def start_update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:
+        """Start an update and do not wait for it; see `follow_update`."""
+        return self._post(UpdateState, "/v1/updates", json={"strategy": strategy, "compare": compare})
+
+    def follow_update(self) -> Iterator[UpdateState]:
+        """States of the update as they come, up to the last one."""
+        with self._http.stream("GET", "/v1/updates/events") as answer:
+            if answer.is_error:
+                answer.read()
+                raise _error_of(answer)
+            for line in answer.iter_lines():
+                if line.startswith("data: "):
+                    state = UpdateState.model_validate_json(line.removeprefix("data: "))
+                    yield state
+                    if state.state != "running":
+                        return
+
+    def update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:
+        """Update and wait until it is done."""
+        self.start_update(strategy, compare)
+        *_, last = self.follow_update()
+        if last.state == "failed":
+            raise ServiceError(500, last.error or "The update failed.")
+        return last
+
+    # Asking.
+
+    def _get(self, kind: type[Answer], path: str, params: dict[str, Any] | None = None) -> Answer:
+        return kind.model_validate_json(self._ask("GET", path, params=params).content)
+
+    def _post(self, kind: type[Answer], path: str, **options: Any) -> Answer:
+        return kind.model_validate_json(self._ask("POST", path, **options).content)
+
+    def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        answer = self._http.request(method, path, **options)
+        if answer.is_error:
+            raise _error_of(answer)
+        return answer
+
+
+def _error_of(answer: httpx.Response) -> ServiceError:
+    try:
+        return ServiceError(answer.status_code, answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return ServiceError(answer.status_code, f"The service answered with status {answer.status_code}.")
+
+
+def _params(k: int, radius: int | None, rank: str | None, classes: Iterable[Label]) -> dict[str, Any]:
+    params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes))}
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def _bytes_of(image: Image) -> bytes:
+    return image if isinstance(image, bytes) else Path(image).read_bytes()
+
+
+def _image_body(image: Image) -> dict[str, Any]:
+    return {"content": _bytes_of(image), "headers": {"content-type": "application/octet-stream"}}

@@ -1,0 +1,1 @@
+"""The image database as a local web service with a page."""

@@ -1,0 +1,99 @@
+"""The application of one worker: routes inside, guards around them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from sihash import __version__
+from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
+from sihash.server.bodies import Bodies
+from sihash.server.documentation import SECURITY_SCHEMES
+from sihash.server.guard import Guard
+from sihash.server.metrics import Measured, Metrics
+from sihash.server.routes import changes, collection, page, searching, upkeep
+from sihash.server.service import Service
+from sihash.server.settings import Settings
+
+log = logging.getLogger("sihash.server")
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The service as an ASGI application; the settings are those left by `Settings.store` if not given."""
+    settings = settings or Settings.stored()
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.service = service = Service(settings, metrics)
+        await service.decoders.start()
+        yield
+        await service.close()
+
+    app = FastAPI(
+        title="sihash",
+        version=__version__,
+        summary="Search a changing image collection by learned binary codes",
+        lifespan=lifespan,
+        docs_url=None,  # these fetch scripts from elsewhere
+        redoc_url=None,
+    )
+    for router in (searching.router, collection.router, changes.router, upkeep.router, page.router):
+        app.include_router(router)
+    _describe_token(app)
+    _tell_errors(app, settings)
+    app.add_middleware(Bodies)  # the innermost; the last added sees a request first
+    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Measured, metrics=metrics)
+    return app
+
+
+def _describe_token(app: FastAPI) -> None:
+    make = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        description = make()
+        description.setdefault("components", {})["securitySchemes"] = SECURITY_SCHEMES
+        return description
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _tell_errors(app: FastAPI, settings: Settings) -> None:
+    """Errors as one sentence each, without paths and traces; what is our fault goes to the log."""
+
+    def told(status: int, sentence: str) -> JSONResponse:
+        headers = {"retry-after": "1"} if status == 503 else None
+        return JSONResponse({"detail": sentence}, status, headers)
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"detail": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return told(422, f"{place}: {first['msg']}.")
+
+    @app.exception_handler(DatabaseError)
+    async def database_refused(request: Request, error: DatabaseError) -> JSONResponse:
+        if isinstance(error, CorruptFile):
+            log.error("%s", error)
+            return told(500, "The database is damaged; the log of the service says where.")
+        if isinstance(error, DatabaseBusy):
+            return told(503, "Another program is writing to the database; try again in a moment.")
+        status = 404 if isinstance(error, NoSuchItem) else 409 if request.url.path == "/v1/undo" else 422
+        return told(status, str(error).replace(settings.database, "the database"))
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return told(500, "The service failed; its log has the reason.")

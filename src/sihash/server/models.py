@@ -1,0 +1,299 @@
+"""What goes over the wire, in one place for the service, its description and the client."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Label = str | int | None
+Strategy = Literal["incremental", "scratch"]
+Rank = Literal["hamming", "asymmetric", "semantic"]
+
+MAX_ID = 2**63 - 1
+MAX_RESULTS = 1000
+MAX_BATCH_ITEMS = 1000
+MAX_WIDTH = 65_536  # numbers in a vector
+
+Id = Annotated[int, Field(ge=0, le=MAX_ID)]
+LabelText = Annotated[str, Field(min_length=1, max_length=200)]
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Vector = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_WIDTH)
+]
+
+
+class Model(BaseModel):
+    """Fields are what they say and no others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Problem(Model):
+    """Every error looks like this: one sentence."""
+
+    detail: str
+
+
+# Searching.
+
+
+class Hit(Model):
+    """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex."""
+
+    id: int
+    label: Label
+    name: str
+    distance: int
+    score: float
+    code: str
+
+
+class SearchAnswer(Model):
+    """What a query found, best first. ``version`` is the model version by which all of it was found."""
+
+    version: int
+    rank: str
+    query_code: str
+    hits: list[Hit]
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "version": 3,
+                    "rank": "hamming",
+                    "query_code": "5a01ff3c",
+                    "hits": [
+                        {
+                            "id": 17,
+                            "label": "cat",
+                            "name": "cat/17.jpg",
+                            "distance": 1,
+                            "score": -1.0,
+                            "code": "5b01ff3c",
+                        }
+                    ],
+                }
+            ]
+        },
+    )
+
+
+class VectorSearch(Model):
+    """A search by a vector, of the width that the database has."""
+
+    vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
+    k: int = Field(default=10, ge=1, le=MAX_RESULTS)
+    radius: int | None = Field(default=None, ge=0, le=4096)
+    rank: Rank | None = None
+    classes: list[LabelText] = Field(default=[], max_length=1000, examples=[["cat"]])
+
+
+class VectorQuery(Model):
+    vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
+
+
+class ClassProbability(Model):
+    label: Label
+    probability: float
+
+
+class ClassifyAnswer(Model):
+    """The most likely class, and the probabilities of all, largest first."""
+
+    version: int
+    label: Label
+    probability: float
+    probabilities: list[ClassProbability]
+
+
+# The collection.
+
+
+class ItemModel(Model):
+    id: int
+    label: Label
+    name: str
+    version: int
+    sha256: str
+    code: str
+
+
+class ItemsPage(Model):
+    version: int
+    items: list[ItemModel]
+
+
+class ClassCount(Model):
+    label: Label
+    n_items: int
+
+
+class InfoAnswer(Model):
+    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default."""
+
+    name: str
+    version: int
+    n_items: int
+    n_bits: int
+    holds_images: bool
+    width: int
+    features: str
+    index: str
+    ranks: list[str]
+    rank: str
+    classes: list[ClassCount]
+    n_waiting: int
+
+
+class ClassMargins(Model):
+    """Mean margin of a class for each bit: its sign says on which side of the bit the class lies."""
+
+    label: Label
+    margins: list[float]
+
+
+class BitsAnswer(Model):
+    """How the bits are used: ``balance`` is the share of items in which each is set."""
+
+    version: int
+    balance: list[float]
+    classes: list[ClassMargins]
+
+
+# Changes.
+
+
+class BatchItem(Model):
+    """An item to be added: an image file in Base64, or a vector."""
+
+    image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
+    vector: Vector | None = None
+    label: LabelText | None = Field(default=None, examples=["cat"])
+    name: Name | None = Field(default=None, examples=["cat-17.jpg"])
+
+
+class Batch(Model):
+    """Items of one kind: all images or all vectors."""
+
+    items: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH_ITEMS)
+
+
+class Ids(Model):
+    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[[17, 23]])
+
+
+class Rejected(Model):
+    name: str
+    reason: str
+
+
+class AddAnswer(Model):
+    """Ids of what was added, names of what was there already, and what could not be used."""
+
+    version: int
+    added: list[int]
+    skipped: list[str]
+    rejected: list[Rejected]
+
+
+class RemoveAnswer(Model):
+    version: int
+    removed: list[int]
+
+
+class UndoAnswer(Model):
+    """What was taken back, and the version in force again."""
+
+    version: int
+    undone: str
+
+
+class UpdateOrder(Model):
+    """``compare`` also learns from scratch, only to measure."""
+
+    strategy: Strategy = "incremental"
+    compare: bool = False
+
+
+class UpdateState(Model):
+    """How far an update is: ``share`` runs from 0 to 1, ``scores`` are mAP by strategy when it is done."""
+
+    state: Literal["idle", "running", "done", "failed"]
+    strategy: Strategy | None = None
+    compare: bool = False
+    phase: str = ""
+    share: float = 0.0
+    started: float | None = None
+    seconds: float = 0.0
+    seconds_left: float | None = None
+    version: int | None = None
+    scores: dict[str, float | None] = {}
+    error: str | None = None
+
+
+class VersionModel(Model):
+    version: int
+    strategy: str
+    created: str
+    n_training: int
+    current: bool
+    scores: dict[str, float | None]
+
+
+class VersionsAnswer(Model):
+    current: int
+    undoable: bool
+    versions: list[VersionModel]
+
+
+class Health(Model):
+    status: Literal["ok"]
+
+
+class Ready(Model):
+    status: Literal["ready"]
+    version: int
+
+
+# From the database's words to these.
+
+
+def search_answer(answer: Any) -> SearchAnswer:
+    return SearchAnswer.model_construct(
+        version=answer.version,
+        rank=answer.rank,
+        query_code=answer.query_code.hex(),
+        hits=[
+            Hit.model_construct(
+                id=hit.id,
+                label=hit.label,
+                name=hit.name,
+                distance=hit.distance,
+                score=hit.score,
+                code=hit.code.hex(),
+            )
+            for hit in answer.hits
+        ],
+    )
+
+
+def version_models(versions: list[Any], undoable: bool) -> VersionsAnswer:
+    return VersionsAnswer(
+        current=next(version.number for version in versions if version.current),
+        undoable=undoable,
+        versions=[
+            VersionModel(
+                version=version.number,
+                strategy=version.strategy,
+                created=version.at,
+                n_training=version.n_training,
+                current=version.current,
+                scores=version.details.get("compared", {}),
+            )
+            for version in versions
+        ],
+    )

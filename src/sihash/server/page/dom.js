@@ -1,0 +1,60 @@
+// Small helpers to build the page. Text only ever becomes text nodes: no string is parsed as HTML.
+
+export const $ = (id) => document.getElementById(id);
+
+/** An element: h("li", {class: "item", onclick: f}, child, "text"). */
+export function h(tag, properties = {}, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** An SVG element, the same way. */
+export function svg(tag, properties = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), properties, children);
+}
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+export const percent = (share) => `${Math.round(100 * share)} %`;
+export const labelText = (label) => (label === null ? "no class" : String(label));
+
+/** Say something to those who do not see the page. */
+export function announce(sentence) {
+  $("status").textContent = sentence;
+}
+
+/** Show or clear the sentence of an error in its place. */
+export function showError(id, error) {
+  $(id).textContent = error ? error.message : "";
+  $(id).hidden = !error;
+}
+
+/** Ask before something is destroyed; resolves to whether to go on. */
+export function confirmed(title, words, button) {
+  const dialog = $("confirm-dialog");
+  $("confirm-title").textContent = title;
+  $("confirm-words").textContent = words;
+  $("confirm-button").textContent = button;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+export function seconds(s) {
+  if (s < 1) return "less than a second";
+  if (s < 90) return count(Math.round(s), "second");
+  return count(Math.round(s / 60), "minute");
+}
+
+/** The image files among what was dropped, pasted or chosen. */
+export const imageFiles = (list) => [...(list ?? [])].filter((file) => file.type.startsWith("image/") || file.type === "");

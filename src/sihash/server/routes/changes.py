@@ -1,0 +1,224 @@
+"""Changing the collection: add, remove, update, undo. All of it needs the token."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from sihash.features import BadImage
+from sihash.server.bodies import MAX_IMAGE
+from sihash.server.documentation import IMAGE_BODY, TOKEN, problems
+from sihash.server.models import (
+    AddAnswer,
+    Batch,
+    Health,
+    Ids,
+    LabelText,
+    Name,
+    Rejected,
+    RemoveAnswer,
+    UndoAnswer,
+    UpdateOrder,
+    UpdateState,
+    VersionsAnswer,
+    version_models,
+)
+from sihash.server.routes.searching import ItemId
+from sihash.server.service import Service, service_of
+from sihash.server.updates import AlreadyRunning
+
+router = APIRouter(prefix="/v1", tags=["changes"])
+MAX_FOLLOWERS = 100
+
+
+@router.post("/token", response_model=Health, responses=problems(), openapi_extra=TOKEN)
+async def check_token() -> BaseModel:
+    """Does nothing but need the token."""
+    return Health(status="ok")
+
+
+# Items.
+
+
+@router.post(
+    "/items",
+    response_model=AddAnswer,
+    responses=problems(408, 409, 413, 415, 422, 503),
+    openapi_extra={**IMAGE_BODY, **TOKEN},
+)
+async def add_image(
+    request: Request,
+    label: Annotated[LabelText | None, Query(description="Its class, known or new.")] = None,
+    name: Annotated[
+        Name, Query(description="What to call it; no file of this name is ever touched.")
+    ] = "upload",
+) -> BaseModel:
+    """Add an image, sent as the body. It can be found when the answer is there."""
+    service = service_of(request)
+    await service.image(request)  # whoever cannot be decoded within the limits goes no further
+    return await _add(service, [await request.body()], [label], [name])
+
+
+@router.post(
+    "/items/batch",
+    response_model=AddAnswer,
+    responses=problems(408, 409, 413, 422, 503),
+    openapi_extra=TOKEN,
+)
+async def add_batch(request: Request, batch: Batch) -> BaseModel:
+    """Add images or vectors, all or none of them; those that cannot be used are named in the answer."""
+    service = service_of(request)
+    labels = [item.label for item in batch.items]
+    names = [item.name or f"upload {k + 1}" for k, item in enumerate(batch.items)]
+    if all(item.vector is not None and item.image is None for item in batch.items):
+        return await _add(service, _matrix(batch), labels, names)
+    if any(item.image is None or item.vector is not None for item in batch.items):
+        raise HTTPException(422, "Expected items with an image each, or with a vector each.")
+    images = [await _checked_image(service, item.image or "") for item in batch.items]
+    good = [k for k, image in enumerate(images) if isinstance(image, bytes)]
+    bad = [
+        Rejected(name=names[k], reason=str(image))
+        for k, image in enumerate(images)
+        if not isinstance(image, bytes)
+    ]
+    if not good:
+        return AddAnswer(version=service.database.version, added=[], skipped=[], rejected=bad)
+    report = await _add(
+        service, [images[k] for k in good], [labels[k] for k in good], [names[k] for k in good]
+    )
+    return report.model_copy(update={"rejected": bad + report.rejected})
+
+
+def _matrix(batch: Batch) -> Any:
+    widths = {len(item.vector or []) for item in batch.items}
+    if len(widths) > 1:
+        raise HTTPException(
+            422, f"Expected vectors of one width, got {min(widths)} and {max(widths)} numbers."
+        )
+    with np.errstate(over="ignore"):  # beyond float32: infinite, which the database rejects
+        return np.array([item.vector for item in batch.items], dtype=np.float32)
+
+
+async def _checked_image(service: Service, text: str) -> bytes | BadImage:
+    """The bytes of an image that can be decoded within the limits, or the reason why not."""
+    try:
+        data = base64.b64decode(text, validate=True)
+        if len(data) > MAX_IMAGE:
+            raise BadImage(f"larger than the {MAX_IMAGE >> 20} MiB allowed")
+        await service.decoders.decode(data, service.at_least)
+        return data
+    except binascii.Error:
+        return BadImage("is not Base64")
+    except BadImage as reason:
+        return reason
+
+
+async def _add(service: Service, source: Any, labels: list[str | None], names: list[str]) -> AddAnswer:
+    own = [service.label_to_add(label) for label in labels]
+    report = await service.write(service.database.add, source, labels=own, names=names)
+    return AddAnswer(
+        version=report.version,
+        added=report.added,
+        skipped=report.skipped,
+        rejected=[Rejected(name=reject.name, reason=reject.reason) for reject in report.rejected],
+    )
+
+
+@router.delete(
+    "/items/{id}", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=TOKEN
+)
+async def remove_item(request: Request, id: ItemId) -> BaseModel:
+    """Remove an item. It is not found any more when the answer is there."""
+    service = service_of(request)
+    return _removed(await service.write(service.database.remove, [id]))
+
+
+@router.post(
+    "/items/remove",
+    response_model=RemoveAnswer,
+    responses=problems(404, 408, 413, 422, 503),
+    openapi_extra=TOKEN,
+)
+async def remove_items(request: Request, order: Ids) -> BaseModel:
+    """Remove several items, all or none."""
+    service = service_of(request)
+    return _removed(await service.write(service.database.remove, order.ids))
+
+
+@router.delete(
+    "/classes", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=TOKEN
+)
+async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
+    """Remove a class with all its items; the hash functions forget it with the next update."""
+    service = service_of(request)
+    return _removed(await service.write(service.database.remove_classes, service.known_labels([label])))
+
+
+def _removed(report: Any) -> RemoveAnswer:
+    return RemoveAnswer(version=report.version, removed=report.removed)
+
+
+# Versions.
+
+
+@router.get("/versions", response_model=VersionsAnswer, responses=problems())
+async def versions(request: Request) -> BaseModel:
+    """The model versions there are, oldest first."""
+    database = service_of(request).database
+    found, info = await asyncio.to_thread(lambda: (database.versions(), database.info()))
+    return version_models(found, info["undoable"] is not None)
+
+
+@router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=TOKEN)
+async def undo(request: Request) -> BaseModel:
+    """Take back the last addition, removal or update."""
+    service = service_of(request)
+    report = await service.write(service.database.undo)
+    return UndoAnswer(version=report.version, undone=report.undone)
+
+
+# Updates.
+
+
+@router.post(
+    "/updates",
+    status_code=202,
+    response_model=UpdateState,
+    responses=problems(408, 409, 413, 422),
+    openapi_extra=TOKEN,
+)
+async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
+    """Start learning from what has changed, in a process of its own. Searches go on meanwhile."""
+    try:
+        return service_of(request).updates.start(order.strategy, order.compare)
+    except AlreadyRunning:
+        raise HTTPException(409, "An update is running; wait until it is done.") from None
+
+
+@router.get("/updates", response_model=UpdateState, responses=problems())
+async def update_state(request: Request) -> BaseModel:
+    """How far the last update is."""
+    return service_of(request).updates.state()
+
+
+@router.get(
+    "/updates/events",
+    response_class=StreamingResponse,
+    responses={
+        **problems(503),
+        200: {"content": {"text/event-stream": {}}, "description": "`UpdateState`, again and again"},
+    },
+)
+async def update_events(request: Request) -> StreamingResponse:
+    """The same as server-sent events: now, and whenever it changes."""
+    service = service_of(request)
+    if service.updates.n_followers >= MAX_FOLLOWERS:
+        raise HTTPException(503, "Too many follow the update already; try again later.")
+    return StreamingResponse(service.updates.events(), media_type="text/event-stream")

@@ -1,0 +1,85 @@
+"""Looking at the collection: what it holds, its items, its bits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from pydantic import BaseModel
+
+from sihash.server.documentation import problems
+from sihash.server.models import BitsAnswer, ClassMargins, InfoAnswer, ItemModel, ItemsPage
+from sihash.server.routes.searching import Classes, ItemId
+from sihash.server.service import service_of
+
+router = APIRouter(prefix="/v1", tags=["collection"])
+THUMBNAIL_TYPES = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}}
+
+
+@router.get("/info", response_model=InfoAnswer, responses=problems())
+async def info(request: Request) -> BaseModel:
+    """What the database holds."""
+    return await asyncio.to_thread(service_of(request).info)
+
+
+@router.get("/bits", response_model=BitsAnswer, responses=problems())
+async def bits(request: Request) -> BaseModel:
+    """How each bit is used, and which classes it separates."""
+    database = service_of(request).database
+    found = await asyncio.to_thread(database.bits)
+    return BitsAnswer(
+        version=found.version,
+        balance=found.balance.tolist(),
+        classes=[
+            ClassMargins(label=label, margins=margins)
+            for label, margins in zip(found.classes, found.margins.tolist(), strict=True)
+        ],
+    )
+
+
+@router.get("/items", response_model=ItemsPage, responses=problems(404, 422))
+async def items(
+    request: Request,
+    offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    classes: Classes = [],  # noqa: B006
+) -> BaseModel:
+    """Items in the order in which they came."""
+    service = service_of(request)
+    labels = service.known_labels(classes) if classes else None
+    found = await asyncio.to_thread(service.database.items, offset, limit, classes=labels)
+    return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
+
+
+@router.get("/items/{id}", response_model=ItemModel, responses=problems(404, 422))
+async def item(request: Request, id: ItemId) -> BaseModel:
+    """One item."""
+    return _item_model(await asyncio.to_thread(service_of(request).database.item, id))
+
+
+@router.get(
+    "/items/{id}/thumbnail",
+    response_class=Response,
+    responses={**problems(404, 422), **THUMBNAIL_TYPES},  # type: ignore[dict-item]
+)
+async def thumbnail(request: Request, id: ItemId) -> Response:
+    """A small picture of an item; 404 if there is no such item, or none was kept."""
+    database = service_of(request).database
+    await asyncio.to_thread(database.item, id)  # what was removed is not shown either
+    image = await asyncio.to_thread(database.thumbnail, id)
+    if image is None:
+        raise HTTPException(404, f"There is no thumbnail of item {id}.")
+    # An id is never given twice, so what it shows never changes.
+    return Response(image, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+
+
+def _item_model(item: Any) -> ItemModel:
+    return ItemModel(
+        id=item.id,
+        label=item.label,
+        name=item.name,
+        version=item.version,
+        sha256=item.sha256,
+        code=item.code.hex(),
+    )

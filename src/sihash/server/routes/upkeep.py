@@ -1,0 +1,36 @@
+"""For those who run the service: is it alive, is it ready, how is it doing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from sihash.server.documentation import problems
+from sihash.server.models import Health, Ready
+from sihash.server.service import service_of
+
+router = APIRouter(tags=["upkeep"])
+METRICS = {200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}}
+
+
+@router.get("/v1/health", response_model=Health, responses=problems())
+async def health() -> BaseModel:
+    """The process answers."""
+    return Health(status="ok")
+
+
+@router.get("/v1/ready", response_model=Ready, responses=problems(503))
+async def ready(request: Request) -> BaseModel:
+    """The database is open and can be searched."""
+    version = await asyncio.to_thread(lambda: service_of(request).database.version)
+    return Ready(status="ready", version=version)
+
+
+@router.get("/metrics", response_class=Response, responses={**problems(), **METRICS})  # type: ignore[dict-item]
+async def metrics(request: Request) -> Response:
+    """Counters and times for Prometheus."""
+    service = service_of(request)
+    text = await asyncio.to_thread(service.metrics.text, service)
+    return Response(text, media_type="text/plain; version=0.0.4")

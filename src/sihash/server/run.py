@@ -1,0 +1,44 @@
+"""From a database and an address to running workers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import uvicorn
+
+from sihash.server.metrics import SHARED_FOLDER
+from sihash.server.protocol import PunctualProtocol
+from sihash.server.settings import Settings
+
+MAX_CONNECTIONS = 1000  # of one worker
+KEEP_ALIVE_SECONDS = 15
+STOP_SECONDS = 3  # for requests under way when the service is stopped
+
+
+def run(
+    database: str, host: str, port: int, token_hash: str, host_names: tuple[str, ...], workers: int
+) -> None:
+    """Serve until stopped. Workers find their settings in the environment."""
+    with tempfile.TemporaryDirectory(prefix="sihash-", ignore_cleanup_errors=True) as folder:
+        Settings(database, folder, token_hash, host, host_names).store()
+        if workers > 1:
+            os.environ[SHARED_FOLDER] = str(Path(folder) / "metrics")
+            os.mkdir(os.environ[SHARED_FOLDER])
+        uvicorn.run(
+            "sihash.server.app:create_app",
+            factory=True,
+            host=host,
+            port=port,
+            workers=workers,
+            http=PunctualProtocol,
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,  # nobody before us is trusted
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )

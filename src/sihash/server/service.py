@@ -1,0 +1,117 @@
+"""What the routes of one worker share: the database, its decoders, its updates."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+from fastapi import HTTPException, Request
+from PIL import Image
+
+from sihash.database import DatabaseBusy, ImageDatabase
+from sihash.features import BadImage
+from sihash.server.metrics import Metrics
+from sihash.server.models import ClassCount, InfoAnswer, Label, Rank
+from sihash.server.settings import Settings
+from sihash.server.updates import Updates
+from sihash.server.uploads import Decoders, Overloaded
+
+Result = TypeVar("Result")
+RANKS = get_args(Rank)
+BUSY_SECONDS = 5.0  # writes of others take milliseconds; longer than this is for the client to know
+
+
+class Service:
+    """Made when a worker starts, closed when it stops."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.database = ImageDatabase(settings.database)
+        self.decoders = Decoders(settings.run_folder)
+        self.updates = Updates(settings.database, settings.run_folder)
+        self._writing = asyncio.Lock()
+        # How small a side may become while an image is decoded: as the database itself would have it.
+        features = self.database.features
+        self.at_least = None if features.name == "none" else features.extractor().at_least
+
+    async def close(self) -> None:
+        self.updates.stop()
+        await self.decoders.stop()
+
+    def info(self) -> InfoAnswer:
+        """What the database holds, without what is nobody's business (where it lies)."""
+        info = self.database.info()
+        unlabelled = {None: info["n_unlabelled"]} if info["n_unlabelled"] else {}
+        return InfoAnswer(
+            name=Path(self.settings.database).absolute().name,
+            version=info["version"],
+            n_items=info["n_items"],
+            n_bits=info["n_bits"],
+            holds_images=info["features"] != "none",
+            width=info["n_features"],
+            features=info["features"].partition(":")[0],
+            index=info["index"]["kind"],
+            ranks=list(RANKS),
+            rank=info["rank"],
+            classes=[
+                ClassCount(label=label, n_items=n) for label, n in (info["classes"] | unlabelled).items()
+            ],
+            n_waiting=info["n_waiting"],
+        )
+
+    # Labels are text or numbers in the database, and text in an address.
+
+    def known_labels(self, texts: Sequence[str]) -> list[Label]:
+        """The labels that these texts stand for; 404 for one that there is not."""
+        by_text = {str(label): label for label in self.database.labels()}
+        for text in texts:
+            if text not in by_text:
+                raise HTTPException(404, f"There is no class {text!r}.")
+        return [by_text[text] for text in texts]
+
+    def label_to_add(self, text: str | None) -> Label:
+        """The label of something new: a number where all labels are numbers and it looks like one."""
+        labels = self.database.labels()
+        if text is None or text in labels:
+            return text
+        all_numbers = bool(labels) and all(isinstance(label, int) for label in labels)
+        return int(text) if all_numbers and text.isdecimal() and text.isascii() and len(text) < 16 else text
+
+    async def image(self, request: Request) -> Image.Image:
+        """The image in the body of a request, decoded out of reach; 4xx if there is none."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not kind.startswith("image/") and kind != "application/octet-stream":
+            raise HTTPException(415, "Expected an image as the body, with a Content-Type of image/….")
+        return await self.decoded(await request.body())
+
+    async def decoded(self, data: bytes) -> Image.Image:
+        try:
+            return await self.decoders.decode(data, self.at_least)
+        except BadImage as reason:
+            raise HTTPException(422, f"This image cannot be used: {reason}.") from None
+        except Overloaded:
+            raise HTTPException(503, "Too many images at once; try again in a moment.") from None
+
+    async def search(self, search: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+        """Call a search that takes no longer than handing it to a thread would."""
+        return search(*arguments, **options)
+
+    async def write(self, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
+        """Call what changes the database, in a thread, one at a time; waits a little for other writers."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        async with self._writing:
+            while True:
+                try:
+                    return await asyncio.to_thread(work, *arguments, **options)
+                except DatabaseBusy:
+                    if time.monotonic() > deadline:
+                        raise
+                    await asyncio.sleep(0.05)
+
+
+def service_of(request: Request) -> Service:
+    return cast(Service, request.app.state.service)

@@ -1,0 +1,55 @@
+"""What a running service has to know, handed to its worker processes by one environment variable."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from dataclasses import asdict, dataclass
+
+ENVIRONMENT = "SIHASH_SERVICE"
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``run_folder`` is a private temporary folder that all workers share; ``host_names`` are allowed beside
+    those of the loopback; of the token only its hash is known."""
+
+    database: str
+    run_folder: str
+    token_hash: str
+    host: str = "127.0.0.1"
+    host_names: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Bound to the loopback, so that nobody but this machine can ask."""
+        return is_loopback(self.host)
+
+    def store(self) -> None:
+        """Leave the settings where worker processes find them."""
+        os.environ[ENVIRONMENT] = json.dumps(asdict(self))
+
+    @classmethod
+    def stored(cls) -> Settings:
+        values = json.loads(os.environ[ENVIRONMENT])
+        return cls(**{**values, "host_names": tuple(values["host_names"])})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to bind to is reached from this machine only.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    address = as_address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """A host that is an address, brackets or not; None if it is a name."""
+    try:
+        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return None

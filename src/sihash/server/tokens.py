@@ -1,0 +1,51 @@
+"""The token that lets its bearer change a database: made once, shown once, kept as a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+MIN_LENGTH = 16  # of a token that somebody chose; ours have 43 characters
+FILE_NAME = "service-token.sha256"
+
+
+def hash_of(token: str) -> str:
+    """A plain SHA-256 is enough: tokens are random, nobody has a dictionary of them."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def is_token(text: str, token_hash: str) -> bool:
+    return hmac.compare_digest(hash_of(text), token_hash)
+
+
+def first_token(folder: Path) -> tuple[str, str | None]:
+    """The hash of a database's token and, if it was made just now, the token itself to be shown."""
+    path = folder / FILE_NAME
+    try:
+        stored = path.read_text().strip()
+    except FileNotFoundError:
+        return new_token(folder)
+    if len(stored) != 64:
+        raise ValueError(f"{path} is damaged; delete it and start again, a new token is made then.")
+    return stored, None
+
+
+def new_token(folder: Path) -> tuple[str, str]:
+    """Make a token, keep its hash for the owner's eyes only, forget the one before."""
+    token = secrets.token_urlsafe(32)
+    path = folder / FILE_NAME
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(hash_of(token) + "\n")
+    return hash_of(token), token
+
+
+def chosen_token(token: str) -> str:
+    """The hash of a token that the user brings along; it is not stored."""
+    if len(token) < MIN_LENGTH:
+        raise ValueError(f"Expected a token of at least {MIN_LENGTH} characters, got {len(token)}.")
+    return hash_of(token)

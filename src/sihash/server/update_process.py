@@ -1,0 +1,107 @@
+"""One update of a database, as a process: ``python -m … DB STATE STRATEGY COMPARE``.
+
+Started by `sihash.server.updates`. It runs at low priority, so that searches hardly notice.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from threading import Event, Lock, Thread
+
+from sihash.database import DatabaseBusy, DatabaseError, ImageDatabase
+from sihash.server.models import UpdateState
+from sihash.server.updates import write_state
+
+TELL_SECONDS = 0.2
+NICENESS = 19
+# Shares of the phases where nothing is known of earlier updates.
+USUAL = {"learning": 0.6, "encoding": 0.2, "comparing": 0.2}
+
+
+def expected_seconds(database: ImageDatabase, strategy: str) -> dict[str, float]:
+    """Seconds by phase of the last update of this kind, scaled to the rows of now; or empty."""
+    versions = database.versions()
+    now = next(version for version in versions if version.current)
+    for version in reversed(versions):
+        seconds = version.details.get("seconds")
+        if seconds and version.strategy == strategy:
+            return {phase: s * now.n_training / max(1, version.n_training) for phase, s in seconds.items()}
+    return {}
+
+
+class Teller:
+    """Writes down how far the update is. Within a phase that says nothing, the clock speaks for it."""
+
+    def __init__(self, path: Path, expected: dict[str, float]) -> None:
+        self._path, self._expected = path, expected
+        self._weights = expected or USUAL
+        self._state = UpdateState.model_validate_json(path.read_bytes())
+        self._start = self._phase_start = time.monotonic()
+        self._inner = 0.0  # share of the phase that the database told
+        self._lock, self._ended = Lock(), Event()
+        Thread(target=self._tick, daemon=True).start()
+
+    def progress(self, phase: str, share: float) -> None:
+        with self._lock:
+            if phase != self._state.phase:
+                self._phase_start = time.monotonic()
+            self._inner = share
+            self._tell(phase)
+
+    def end(self, **changes: object) -> None:
+        """The last word."""
+        self._ended.set()
+        with self._lock:
+            seconds = time.monotonic() - self._start
+            write_state(self._path, self._state.model_copy(update={"seconds": seconds, **changes}))
+
+    def _tick(self) -> None:
+        while not self._ended.wait(TELL_SECONDS):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._tell(self._state.phase)
+
+    def _tell(self, phase: str) -> None:
+        now = time.monotonic()
+        inner = self._inner
+        if self._expected.get(phase):
+            inner = max(inner, min(0.95, (now - self._phase_start) / self._expected[phase]))
+        phases = list(self._weights)
+        before = phases[: phases.index(phase)] if phase in phases else []
+        done = sum(self._weights[name] for name in before) + inner * self._weights.get(phase, 0.0)
+        share = max(self._state.share, min(0.99, done / sum(self._weights.values())))
+        seconds = now - self._start
+        left = seconds * (1 - share) / share if share > 0.05 and self._expected else None
+        changes = {"phase": phase, "share": share, "seconds": seconds, "seconds_left": left}
+        self._state = self._state.model_copy(update=changes)
+        write_state(self._path, self._state)
+
+
+def main(path: str, state: str, strategy: str, compare: str) -> None:
+    os.nice(NICENESS)
+    database = ImageDatabase(path)
+    teller = Teller(Path(state), expected_seconds(database, strategy))
+    try:
+        report = database.update(
+            strategy=strategy,  # type: ignore[arg-type]
+            compare=bool(int(compare)),
+            progress=teller.progress,
+        )
+    except DatabaseBusy:
+        teller.end(state="failed", error="Another program is updating this database.")
+    except DatabaseError as error:
+        teller.end(state="failed", error=str(error).replace(path, "the database"))
+    except BaseException:
+        logging.exception("The update of %s failed.", path)
+        teller.end(state="failed", error="The update failed; the log of the service has the reason.")
+    else:
+        scores = dict(report.compared)
+        teller.end(state="done", share=1.0, seconds_left=0.0, scores=scores, version=report.version)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
