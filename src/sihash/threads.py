@@ -34,16 +34,17 @@ def n_threads() -> int:
 
 
 @contextmanager
-def team() -> Iterator[None]:
+def team(size: int | None = None) -> Iterator[None]:
     """Keep the threads of `map_threads` together for the length of a ``with`` block.
 
     Inside it the BLAS has one thread everywhere. When it ends no thread is left behind for a later fork to
-    lose.
+    lose. ``size`` is the number of threads, that of the BLAS unless given.
     """
     if _pool.get() is not None:
         yield
         return
     count = _limit.enter()
+    count = count if size is None else size
     try:
         if count <= 1:
             yield

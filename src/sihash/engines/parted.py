@@ -1,0 +1,120 @@
+"""Rows in several parts, each of which is an ordinary `RowBlocks` somewhere else.
+
+Functions go to the parts, sums come home. What is sent is the same for any number of rows, but for columns
+that are asked for by name.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.svm.blocks import Block, RowBlocks
+
+FEW_ROWS = 4096  # new rows that are not worth spreading
+
+
+class RowsLost(Exception):
+    """A machine that held rows is gone, and what it had learned of them with it."""
+
+
+class PartedRows(RowBlocks):
+    """The interface of `RowBlocks`, by its methods run on every part.
+
+    A subclass says in `_run` how to reach a part. ``sizes`` are the rows of each; parts without rows are
+    left alone.
+    """
+
+    def __init__(self, sizes: list[int], n_features: int, n_bits: int) -> None:
+        self.sizes = sizes
+        self._n_features, self._n_bits = n_features, n_bits
+
+    @abstractmethod
+    def _run(
+        self, places: list[int], function: Callable[..., Any], calls: list[tuple[Any, ...]]
+    ) -> list[Any]:
+        """``function(rows, *call)`` for the parts at these places, side by side; ``sizes`` are renewed."""
+
+    @abstractmethod
+    def derive(self, function: Callable[..., Block], *args: Any) -> PartedRows: ...
+
+    @property
+    def _filled(self) -> list[int]:
+        return [k for k, size in enumerate(self.sizes) if size]
+
+    @property
+    def n_parts(self) -> int:  # type: ignore[override]
+        return len(self._filled)
+
+    def parts(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        return self._run(self._filled, function, [args] * self.n_parts)
+
+    def deal(self, function: Callable[..., Any], items: list[Any], *args: Any) -> list[Any]:
+        return self._run(self._filled, function, [(item, *args) for item in items])
+
+    def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
+        """A few rows go to the smallest part, many to all, in equal shares."""
+        n = len(columns["y"])
+        smallest = [int(k) for k in np.argsort(self.sizes, kind="stable")]
+        places = smallest[:1] if n <= FEW_ROWS else smallest
+        shares = np.array_split(np.arange(n), len(places))
+        calls = [({name: values[share] for name, values in columns.items()}, *args) for share in shares]
+        return self._run(places, function, calls)
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def n_features(self) -> int:
+        return self._n_features
+
+    @property
+    def n_bits(self) -> int:
+        return self._n_bits
+
+    @property
+    def groups(self) -> set[int]:
+        return set().union(*self.parts(_groups))
+
+    def tidy(self) -> None:
+        self.parts(RowBlocks.tidy)
+
+    def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
+        return [result for part in self.parts(RowBlocks.map, function, *args) for result in part]
+
+    def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
+        return _add(self.parts(RowBlocks.total, function, *args))
+
+    def by_group(
+        self, n_groups: int, function: Callable[..., tuple[Array, ...] | None], *args: Any
+    ) -> list[Array] | None:
+        parts = self.parts(RowBlocks.by_group, n_groups, function, *args)
+        found = [part for part in parts if part is not None]
+        return _add(found) if found else None
+
+    def column(self, name: str) -> Array:
+        return np.concatenate(self.parts(RowBlocks.column, name))
+
+    def set_column(self, name: str, values: Array) -> None:
+        stops = np.cumsum([self.sizes[k] for k in self._filled])
+        self.deal(_set_column, np.split(values, stops[:-1]), name)
+
+
+def _add(parts: list[list[Array]]) -> list[Array]:
+    totals = [np.array(first) for first in parts[0]]
+    for part in parts[1:]:
+        for total, values in zip(totals, part, strict=True):
+            total += values
+    return totals
+
+
+def _groups(rows: RowBlocks) -> set[int]:
+    return rows.groups
+
+
+def _set_column(rows: RowBlocks, values: Array, name: str) -> None:
+    rows.set_column(name, values)

@@ -1,0 +1,163 @@
+"""Rows in several parts: sums, cuts and hash functions as in one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parts_here import EngineHere, PartsHere
+
+from sihash import SIH
+from sihash.hashing import assignment, sih
+from sihash.hashing.selection import kth_smallest
+from sihash.svm import ocas, smooth
+from sihash.svm.binary import make_machines
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.smooth_machines import ASCENDED
+
+
+def made(n, seed=0, n_classes=4, d=6, spread=0.9):
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % n_classes
+    rng.shuffle(y)
+    centres = np.random.RandomState(99).normal(size=(10, d)) * 2
+    return (centres[y] + spread * rng.normal(size=(n, d))).astype(np.float32), y
+
+
+def part_with(**scratch):
+    n = len(next(iter(scratch.values())))
+    rows = RowBlocks([Block(n, 0, Phi=np.zeros((n, 1)), Y=np.zeros((n, 1), np.int8))])
+    rows.scratch = scratch
+    return rows
+
+
+numbers = st.one_of(st.floats(allow_nan=False), st.integers(-3, 3).map(float), st.just(-0.0))
+parts_of_numbers = st.lists(st.lists(numbers, min_size=1, max_size=8), min_size=1, max_size=4)
+
+
+@given(parts_of_numbers, st.data())
+@settings(deadline=None)
+def test_the_kth_smallest_is_that_of_a_sort(parts, data):
+    everything = sorted(sum(parts, []))
+    k = data.draw(st.integers(1, len(everything)))
+    rows = PartsHere([part_with(delta=np.array(part)) for part in parts])
+    assert kth_smallest(rows, "delta", k) == everything[k - 1]
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(-3, 3), st.booleans()), min_size=1, max_size=6), min_size=1, max_size=4
+    ),
+    st.integers(0, 3),
+)
+@settings(deadline=None)
+def test_a_cut_over_parts_is_that_over_one(parts, gamma):
+    delta = [np.array([float(d) for d, _ in part]) for part in parts]
+    stays = [np.array([s for _, s in part]) for part in parts]
+
+    def flipped(rows):
+        return [rows.scratch["flipped"] for rows in rows]
+
+    several = [part_with(delta=d, stays=s, pair=np.arange(len(d))) for d, s in zip(delta, stays, strict=True)]
+    one = part_with(
+        delta=np.concatenate(delta), stays=np.concatenate(stays), pair=np.arange(sum(map(len, delta)))
+    )
+    for rows, whole in ((PartsHere(several), False), (one, True)):
+        rows.deal(assignment._flip, assignment.cut(rows, float(gamma)))
+        if whole:
+            expected = rows.scratch["flipped"]
+    starts = np.cumsum([0] + [len(d) for d in delta[:-1]])
+    found = np.concatenate([start + part for start, part in zip(starts, flipped(several), strict=True)])
+    np.testing.assert_array_equal(found, expected)
+
+
+def machines_in(parts, method, n=6000, d=12, m=5, C=4.0):
+    rng = np.random.RandomState(0)
+    Phi = rng.uniform(size=(n, d)).astype(np.float32)
+    Y = np.where(Phi @ rng.normal(size=(d, m)) + 0.3 * rng.normal(size=(n, m)) > 0, 1, -1).astype(np.int8)
+    cuts = np.array_split(np.arange(n), parts)
+    rows = [RowBlocks.of(Phi[cut], Y=Y[cut], n_groups=3) for cut in cuts]
+    return make_machines(rows[0] if parts == 1 else PartsHere(rows), C, method), Phi, Y
+
+
+@pytest.mark.parametrize("method", ["smooth", "ocas"])
+def test_both_solvers_certify_the_same_optimum(method):
+    solve = {"smooth": smooth, "ocas": ocas}[method].solve
+    one, several = (solve(machines_in(parts, method)[0], 1e-3) for parts in (1, 3))
+    assert several.converged.all()
+    assert (several.lower <= one.upper).all()
+    assert (one.lower <= several.upper).all()
+
+
+def test_ascent_in_parts_raises_the_bound_and_keeps_the_planes_true():
+    machines, Phi, Y = machines_in(3, "smooth")
+    run = smooth._Run(machines, 1e-3)
+    run.step()
+    run.step()
+    bits, source = np.arange(machines.m), int(machines.latest[0])
+
+    def value(slot):
+        g, a = machines.bundle.g[:, :, slot].sum(axis=1), machines.bundle.a[:, :, slot].sum(axis=1)
+        return machines.C * a - 0.5 * machines.C**2 * np.sum(g * g, axis=1)
+
+    values = [value(source)]
+    for origin in (source, ASCENDED):
+        smooth.dual.ascend(machines.rows, machines.bundle, machines.C, bits, origin, ASCENDED)
+        values.append(value(ASCENDED))
+        shares = machines.rows.column(f"pi{ASCENDED}").astype(float)
+        assert shares.min() >= 0
+        assert shares.max() <= 1
+        exact = (shares * Y).T @ Phi.astype(float)
+        np.testing.assert_allclose(machines.bundle.g[:, :, ASCENDED].sum(axis=1), exact, atol=2e-3)
+        np.testing.assert_allclose(
+            machines.bundle.a[:, :, ASCENDED].sum(axis=1), shares.sum(axis=0), rtol=1e-5
+        )
+    assert (np.diff(values, axis=0) >= -1e-3).all()
+    assert values[1].sum() > values[0].sum()
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+@pytest.mark.parametrize("lam", [None, 1e3])
+def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
+    """With a small λ the codes move, and so do flips, cuts and renamed pairs."""
+    X, y = made(1500, spread=1.6)
+    extra, extra_y = made(200, seed=1, n_classes=5)
+    params = {"n_bits": 8, "n_anchors": 40, "solver": solver, "lam": lam, "gamma": 5.0, "random_state": 0}
+    one, three = SIH(**params), SIH(**params)
+    engines = {id(one): EngineHere(1), id(three): EngineHere(3)}
+    for hasher in (one, three):
+        monkeypatch.setattr(sih, "open_engine", lambda name, hasher=hasher: engines[id(hasher)])
+        hasher.fit(X, y)
+        assert_books_are_kept(hasher)
+        hasher.add(extra, extra_y)
+        hasher.remove(range(0, 300, 3))
+        hasher.remove_classes([1])
+        assert_books_are_kept(hasher)
+    assert three._learner.machines.rows.n_parts == 3
+    if lam is None:
+        assert one.objective_.total == pytest.approx(three.objective_.total, rel=0.011)
+        np.testing.assert_array_equal(one.codes_, three.codes_)
+    else:
+        assert one.report_.rounds[0].n_flips.any() or len(one.report_.rounds) == 1
+        assert one.objective_.total == pytest.approx(three.objective_.total, rel=0.05)
+    assert np.mean(one.transform(X) != three.transform(X)) < 0.1
+    monkeypatch.setattr(sih, "open_engine", lambda name: EngineHere(2))
+    three.save(tmp_path / "model")
+    again = SIH.load(tmp_path / "model")
+    again.add(extra[:50], extra_y[:50])
+    assert_books_are_kept(again)
+
+
+def assert_books_are_kept(hasher):
+    """Codes, pairs and counts agree; the certificate is one of the rows as they are."""
+    learner = hasher._learner
+    machines, table = learner.machines, learner.table
+    rows = machines.rows
+    pair = rows.column("pair")
+    np.testing.assert_array_equal(table.words[pair], rows.column("Y"))
+    np.testing.assert_array_equal(table.counts, np.bincount(pair, minlength=len(table.counts)))
+    np.testing.assert_array_equal(np.sort(rows.column("key")), np.sort(list(learner.key_of.values())))
+    margins = rows.column("Y") * (rows.column("Phi") @ machines.W.T)
+    np.testing.assert_allclose(machines.risk, np.maximum(0, 1 - margins).sum(axis=0), rtol=1e-3, atol=0.1)
+    assert hasher.report_.max_gap <= 0.0101
