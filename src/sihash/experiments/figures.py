@@ -46,6 +46,7 @@ STRATEGY_LINES: dict[str, dict[str, Any]] = {
 _CLASS_MARKERS = "o^sDvP"
 
 
+@matplotlib.rc_context(STYLE)
 def write_figures(records: Records, scale: Scale, folder: Path) -> list[Path]:
     """Every figure for which there are records, as PNG and SVG; returns the paths of the SVG files."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,10 +68,8 @@ def write_figures(records: Records, scale: Scale, folder: Path) -> list[Path]:
 
 
 def _new_figure(n_rows: int, n_columns: int, width: float, height: float) -> tuple[Figure, Array]:
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots(n_rows, n_columns, squeeze=False)
-    return figure, axes
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False)
 
 
 def _panels(
@@ -122,7 +121,8 @@ def _pr_panel(ax: Axes, records: Records, scale: Scale, data: str) -> bool:
             precision = np.mean([r["result"]["precision"] for r in found], axis=0)
             recall = np.mean([r["result"]["recall"] for r in found], axis=0)
             ax.plot(recall, precision, label=METHODS[method].label, markevery=3, **_line(line))
-    ax.set(xlabel=f"recall, {scale.bits} bits", ylabel="precision", xlim=(0, 1), ylim=(0, 1))
+    ax.set(xlabel=f"recall, {scale.bits} bits", ylabel="precision", xlim=(0, 1))
+    ax.set_ylim(bottom=0)
     return bool(ax.lines)
 
 
@@ -183,7 +183,7 @@ def planes_figure(records: Records, scale: Scale) -> Figure | None:
     figure, axes = _new_figure(1, 4, 13, 3.6)
     stages = result["stages"]
     _points(axes[0][0], X, y, signs, np.array(stages[0]["rows"]))
-    axes[0][0].set_title("(a) the data: filled +1, empty −1")
+    axes[0][0].set_title("(a) the data: filled +1, empty −1", fontsize=9)
     for ax, letter, stage in zip(axes[0][1:], "bcd", stages, strict=True):
         _points(ax, X, y, signs, np.array(stage["rows"]), faint=True)
         for number, w in enumerate(stage["path"], start=1):

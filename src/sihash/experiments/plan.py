@@ -56,9 +56,10 @@ def table1(data: str, scale: Scale) -> list[Run]:
         for n_train, n_anchors in scale.table_sizes:
             runs.append(fits.run(data, "sih", scale, seed, n_train=n_train, n_anchors=n_anchors))
         runs += [fits.run(data, m, scale, seed) for m in BASELINES if seed < scale.seeds(m)]
-        for n_anchors in (scale.n_anchors, *scale.more_anchors):
-            runs += [fits.run(data, m, scale, seed, n_anchors=n_anchors) for m in ("sih", "sih_ours")]
-        runs += [fits.ranking_run(data, m, scale, seed) for m in ("sih", "sih_ours")]
+        runs.append(fits.run(data, "sih_ours", scale, seed))
+    for method in ("sih", "sih_ours"):
+        runs += [fits.run(data, method, scale, 0, n_anchors=n) for n in scale.more_anchors]
+        runs.append(fits.ranking_run(data, method, scale, 0))
     return runs
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sihash
+from sihash.threads import n_threads
 
 Key = dict[str, Any]
 Record = dict[str, Any]
@@ -96,7 +97,8 @@ def _parsed(line: str) -> Record | None:
 @functools.cache
 def machine() -> dict[str, Any]:
     """The machine in a few words."""
-    return {"cores": os.cpu_count(), "processor": _processor(), "system": platform.platform(terse=True)}
+    described = {"cores": os.cpu_count(), "threads": n_threads(), "processor": _processor()}
+    return {**described, "system": platform.platform(terse=True)}
 
 
 def _processor() -> str:
