@@ -282,15 +282,16 @@ class SIH(Hasher):
 
     def predict(self, X: Any) -> Array:
         """The class that the second stage sees in the code of each row."""
-        best = np.argmax(self._class_scores(X), axis=1)
-        return self.classes_[best]
+        B = codes.sign(self.decision_function(X))
+        return self.classes_[np.argmax(second_stage(B, self.class_coef_), axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities (n × n_classes) by the second stage, calibrated on the training rows."""
-        return probabilities(self._class_scores(X), self._calibrated())
+        return self.code_proba(codes.sign(self.decision_function(X)))
 
-    def _class_scores(self, X: Any) -> Array:
-        return second_stage(codes.sign(self.decision_function(X)), self.class_coef_)
+    def code_proba(self, B: Array) -> Array:
+        """Class probabilities of codes (n × n_bits): ±1, or between them where a bit is in doubt."""
+        return probabilities(second_stage(B, self.class_coef_), self._calibrated())
 
     def _calibrated(self) -> Array:
         """Fitted when first asked for, from the rows that the learner holds; a file brings it along."""

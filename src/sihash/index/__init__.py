@@ -1,8 +1,9 @@
-"""Search by Hamming distance over a set of codes that changes."""
+"""Search over a set of codes that changes: by Hamming distance, or by what their classes say."""
 
 from sihash.index.base import CodeIndex
 from sihash.index.numpy_index import NumpyIndex
 from sihash.index.opening import open_index
 from sihash.index.scan import ScanIndex
+from sihash.index.semantic import SemanticIndex, semantic_scores
 
-__all__ = ["CodeIndex", "NumpyIndex", "ScanIndex", "open_index"]
+__all__ = ["CodeIndex", "NumpyIndex", "ScanIndex", "SemanticIndex", "open_index", "semantic_scores"]

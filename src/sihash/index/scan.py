@@ -101,12 +101,14 @@ def _nearest(queries, words, hidden, ids, n_bits, near, found):  # type: ignore[
         top = n_bits + 1  # ... of which the furthest are at top − 1
         limit = n_bits + 1  # only a distance below it can still enter
         for start in range(0, words.shape[1], BLOCK):
-            stop = min(start + BLOCK, words.shape[1])
-            nearest = _block(queries[q], words, hidden, start, stop, distances)
-            if nearest >= limit:
+            offsets = hidden[start : start + BLOCK]
+            own = distances[: len(offsets)]
+            for i in range(len(own)):
+                own[i] = offsets[i]
+            if add_distances(queries[q], words, start, own) >= limit:
                 continue
-            for i in range(stop - start):
-                distance = np.int64(distances[i])
+            for i in range(len(own)):
+                distance = np.int64(own[i])
                 if distance < limit:
                     kept_distance[n_kept], kept_slot[n_kept] = distance, start + i
                     n_kept += 1
@@ -150,28 +152,24 @@ def _drop(kept_distance, kept_slot, n_kept, limit, k, counts):  # type: ignore[n
 
 @numba.njit(nogil=True, cache=True)
 def _distances(query, words, hidden):  # type: ignore[no-untyped-def]
-    """Distances of a query to all slots."""
-    n = words.shape[1]
-    distances = np.empty(n, dtype=np.uint16)
-    for start in range(0, n, BLOCK):
-        _block(query, words, hidden, start, min(start + BLOCK, n), distances[start:])
+    """Distances of a query to all slots, beyond every other where they are hidden."""
+    distances = hidden.copy()
+    for start in range(0, len(distances), BLOCK):
+        add_distances(query, words, start, distances[start : start + BLOCK])
     return distances
 
 
 @numba.njit(nogil=True, cache=True)
-def _block(query, words, hidden, start, stop, distances):  # type: ignore[no-untyped-def]
-    """Write the distances of some slots, beyond every other where they are hidden; returns the least."""
+def add_distances(query, words, start, distances):  # type: ignore[no-untyped-def]
+    """Add to ``distances`` those of the codes from ``start`` on; returns the least sum."""
     # Over slices, whose indices need no check: only so the loops are vectorised.
-    own, out = hidden[start:stop], distances[: stop - start]
-    for i in range(len(out)):
-        out[i] = own[i]
     for w in range(len(query)):
-        column = words[w, start:stop]
-        for i in range(len(out)):
-            out[i] += _popcount(column[i] ^ query[w])
+        column, word = words[w, start : start + len(distances)], query[w]
+        for i in range(len(distances)):
+            distances[i] += _popcount(column[i] ^ word)
     least = np.uint16(0xFFFF)
-    for i in range(len(out)):
-        least = min(least, out[i])
+    for i in range(len(distances)):
+        least = min(least, distances[i])
     return least
 
 
