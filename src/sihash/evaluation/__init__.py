@@ -1,14 +1,6 @@
 """Retrieval measures by Hamming radius and by rank, and statistics of the bits."""
 
 from sihash.evaluation.bits import BitStatistics, bit_statistics
-from sihash.evaluation.ranking import leave_one_out_by_score
 from sihash.evaluation.retrieval import RetrievalScores, against_database, leave_one_out
 
-__all__ = [
-    "BitStatistics",
-    "RetrievalScores",
-    "against_database",
-    "bit_statistics",
-    "leave_one_out",
-    "leave_one_out_by_score",
-]
+__all__ = ["BitStatistics", "RetrievalScores", "against_database", "bit_statistics", "leave_one_out"]

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.evaluation import leave_one_out_by_score
+from sihash.evaluation.ranked import mean_average_precision
 from sihash.hashing import SIH
+from sihash.index import semantic_scores
+from sihash.kernel import row_blocks
+from sihash.threads import map_threads
 
 KINDS = ("asymmetric", "semantic")
+BLOCK_QUERIES = 500
 
 
-def mean_average_precision(hasher: SIH, kind: str, X: Array, y: Array) -> float:
-    """mAP of rows ``X``, each once the query, by a kind of ranking.
+def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
+    """mAP of rows ``X`` with labels ``y``, each once the query, by kind of ranking.
 
-    asymmetric: the query's real margins times the item's code. semantic: how likely the second stage takes
-    query and item for one class, ``Σ_k p(k | query) · p(k | item)``, from the codes of both.
+    asymmetric: the query's margins, squashed by tanh, times the item's code. semantic: the agreement of class
+    probabilities times nearness (`sihash.index.semantic`), the query's from its margins, the item's from its
+    code. Both as `sihash.database` ranks.
     """
-    if kind == "asymmetric":
-        margins = hasher.decision_function(X).astype(np.float32)
-        items = codes.sign(margins).astype(np.float32)
-    else:
-        margins = items = hasher.predict_proba(X).astype(np.float32)
-    return leave_one_out_by_score(lambda rows: margins[rows] @ items.T, y)
+    margins = hasher.decision_function(X)
+    soft, B = np.tanh(margins).astype(np.float32), codes.sign(margins)
+    packed = codes.pack(B)
+    asked, stored = (hasher.code_proba(Z).astype(np.float32) for Z in (soft, B))
+
+    def scored(kind: str, rows: slice) -> Array:
+        if kind == "asymmetric":
+            return soft[rows] @ B.T.astype(np.float32)
+        return semantic_scores((packed[rows], asked[rows]), (packed, stored), hasher.n_bits)
+
+    def total(kind: str, rows: slice) -> tuple[float, int]:
+        """Sum of the average precisions of a block of queries, and how many have anything relevant."""
+        scores, itself = scored(kind, rows), (np.arange(rows.stop - rows.start), np.arange(len(y))[rows])
+        relevant = y[rows, None] == y
+        scores[itself], relevant[itself] = -np.inf, False  # the query is no part of its database
+        n_asked = int(relevant.any(axis=1).sum())
+        return (mean_average_precision(scores, relevant) * n_asked if n_asked else 0.0), n_asked
+
+    found = {}
+    for kind in KINDS:
+        sums, asked_queries = zip(
+            *map_threads(partial(total, kind), row_blocks(len(y), BLOCK_QUERIES)), strict=True
+        )
+        found[kind] = sum(sums) / max(sum(asked_queries), 1)
+    return found

@@ -1,0 +1,38 @@
+"""Other rankings of the same codes: queries left out of their own database, scores that mean something."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sihash import SIH, codes
+from sihash.experiments import rankings
+from sihash.experiments.problem import load_problem
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    problem = load_problem("digits", 400, 150)
+    return SIH(16, 60, random_state=0).fit(problem.train.X, problem.train.y), problem.test
+
+
+def test_asymmetric_ranking_by_hand(fitted, monkeypatch):
+    hasher, test = fitted
+    monkeypatch.setattr(rankings, "BLOCK_QUERIES", 64)
+    got = rankings.leave_one_out_scores(hasher, test.X, test.y)["asymmetric"]
+    margins = hasher.decision_function(test.X)
+    products = np.tanh(margins).astype(np.float32) @ codes.sign(margins).T.astype(np.float32)
+    expected = []
+    for q in range(len(test)):
+        others = np.arange(len(test)) != q
+        scores, own = products[q, others], test.y[others] == test.y[q]
+        balls = [(own[scores >= s].mean(), own[scores == s].sum() / own.sum()) for s in np.unique(scores)]
+        expected.append(sum(precision * share for precision, share in balls))
+    assert got == pytest.approx(np.mean(expected))
+
+
+def test_class_probabilities_rank_best(fitted):
+    hasher, test = fitted
+    got = rankings.leave_one_out_scores(hasher, test.X, test.y)
+    assert set(got) == set(rankings.KINDS)
+    assert 0.8 < got["asymmetric"] <= got["semantic"] + 0.02 <= 1.02
