@@ -15,6 +15,7 @@ from sihash.server.settings import Settings
 MAX_CONNECTIONS = 1000  # of one worker
 KEEP_ALIVE_SECONDS = 15
 STOP_SECONDS = 3  # for requests under way when the service is stopped
+START_SECONDS = 120  # before a worker that does not answer yet is taken for dead: imports on a busy machine
 
 
 def run(
@@ -41,4 +42,5 @@ def run(
             limit_concurrency=MAX_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
+            timeout_worker_healthcheck=START_SECONDS,
         )

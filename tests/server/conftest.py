@@ -1,0 +1,59 @@
+"""A small database of digits, and services over copies of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from services import FIRST_CLASSES, N_KNOWN, Served, application, png, running
+from sklearn.datasets import load_digits
+
+from sihash.database import ImageDatabase
+
+
+@pytest.fixture(scope="session")
+def digits() -> list[tuple[bytes, str]]:
+    """Image files of digits and their labels."""
+    found = load_digits()
+    return [(png(image), str(label)) for image, label in zip(found.images, found.target, strict=True)]
+
+
+@pytest.fixture(scope="session")
+def template(digits, tmp_path_factory) -> Path:
+    """A database of the first digits. Tests that write use a copy."""
+    folder = tmp_path_factory.mktemp("template")
+    for number, (data, label) in enumerate(digits[:N_KNOWN]):
+        if int(label) < FIRST_CLASSES:
+            place = folder / "images" / label
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{number:04d}.png").write_bytes(data)
+    ImageDatabase.create(folder / "digits", folder / "images", n_bits=32, n_anchors=100).close()
+    return folder / "digits"
+
+
+@pytest.fixture(scope="session")
+def vector_template(tmp_path_factory) -> Path:
+    """A database of vectors with whole numbers as labels."""
+    X, y = load_digits(return_X_y=True)
+    path = tmp_path_factory.mktemp("vectors") / "vectors"
+    ImageDatabase.create(path, X[:300].astype(np.float32), y[:300], n_bits=16, n_anchors=60).close()
+    return path
+
+
+@pytest.fixture
+def in_process(template, tmp_path) -> Iterator[TestClient]:
+    """The application without a server around it, over a copy of the database."""
+    with application(shutil.copytree(template, tmp_path / "digits"), tmp_path) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def served(template, tmp_path_factory) -> Iterator[Served]:
+    """A service for the tests of one file, over a copy of the database."""
+    copy = shutil.copytree(template, tmp_path_factory.mktemp("served") / "digits")
+    with running(copy) as service:
+        yield service

@@ -1,0 +1,315 @@
+"""The routes give what the library gives, and change what they say; by the typed client of a real service."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from services import FIRST_CLASSES, N_KNOWN, TOKEN, running
+from sklearn.datasets import load_digits
+
+import sihash.client
+from sihash.client import Client, ServiceError
+from sihash.database import ImageDatabase
+
+PATH_LIKE = [
+    "../../etc/passwd",
+    "/etc/passwd",
+    "..\\..\\windows\\win.ini",
+    "C:\\windows",
+    "\\\\host\\share",
+    "a\0b",
+    "%2e%2e%2f",
+    "file:///etc/passwd",
+    "http://127.0.0.1:1/x.png",
+    ".",
+    "~",
+    "' OR 1=1; --",
+    "<img src=x onerror=alert(1)>",
+    "ünïcode/日本",
+    "x" * 199,
+]
+
+
+@pytest.fixture(scope="module")
+def client(served):
+    with served.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def library(served):
+    with ImageDatabase(served.database) as database:
+        yield database
+
+
+def plain(answer):
+    """An answer of either side: the same words."""
+    hits = [(hit.id, hit.label, hit.name, hit.distance, pytest.approx(hit.score)) for hit in answer.hits]
+    return answer.version, answer.rank, hits
+
+
+def as_hex(code):
+    return code.hex() if isinstance(code, bytes) else code
+
+
+@pytest.mark.parametrize("options", [{}, {"k": 3}, {"k": 50, "classes": ["2", "5"]}, {"rank": "hamming", "k": 7}])
+def test_search_by_item_is_that_of_the_library(client, library, options):
+    for number in (0, 17, 101):
+        [expected] = library.search_ids([number], **options)
+        found = client.search_item(number, **options)
+        assert plain(found) == plain(expected)
+        assert found.query_code == expected.query_code.hex()
+        assert [hit.code for hit in found.hits] == [hit.code.hex() for hit in expected.hits]
+        assert number not in [hit.id for hit in found.hits]
+
+
+def test_search_by_image_is_that_of_the_library(client, library, digits):
+    for data, _ in digits[N_KNOWN : N_KNOWN + 5]:
+        [expected] = library.search([data], k=12)
+        assert plain(client.search(data, k=12)) == plain(expected)
+
+
+def test_a_large_photo_is_decoded_as_the_library_decodes_it(client, library):
+    """JPEGs are shrunk while they are decoded; the code must come out the same."""
+    rng = np.random.default_rng(0)
+    noise = Image.fromarray(rng.integers(0, 255, (30, 40, 3), dtype=np.uint8)).resize((1600, 1200))
+    file = io.BytesIO()
+    noise.save(file, "JPEG")
+    [expected] = library.search([file.getvalue()], k=5)
+    assert client.search(file.getvalue(), k=5).query_code == expected.query_code.hex()
+
+
+def test_radius_leaves_out_what_is_further(client, digits):
+    data, _ = digits[N_KNOWN]
+    everything = client.search(data, k=1000, rank="hamming").hits
+    for radius in (0, 3, 9, 32):
+        within = client.search(data, k=1000, radius=radius, rank="hamming").hits
+        assert within == [hit for hit in everything if hit.distance <= radius]
+
+
+def test_classify_is_that_of_the_library(client, library, digits):
+    data, _ = digits[N_KNOWN + 1]
+    [expected] = library.classify([data])
+    found = client.classify(data)
+    assert (found.label, found.version) == (expected.label, expected.version)
+    assert {one.label: one.probability for one in found.probabilities} == pytest.approx(expected.probabilities)
+    assert sum(one.probability for one in found.probabilities) == pytest.approx(1)
+
+
+def test_items_info_and_bits(client, library):
+    info, items = client.info(), client.items(limit=1000).items
+    assert info.n_items == len(items) == len(library)
+    assert info.name == "digits"
+    counts = {one.label: one.n_items for one in info.classes}
+    assert counts == library.info()["classes"]
+    assert [item.id for item in client.items(offset=10, limit=5).items] == [item.id for item in items[10:15]]
+    assert {item.label for item in client.items(classes=["3"]).items} == {"3"}
+    assert client.item(5) == items[5]
+    assert "path" not in info.model_dump_json()
+    bits = client.bits()
+    assert len(bits.balance) == info.n_bits
+    assert [one.label for one in bits.classes] == list(library.bits().classes)
+    assert np.array([one.margins for one in bits.classes]) == pytest.approx(library.bits().margins)
+
+
+def test_thumbnails(client):
+    with Image.open(io.BytesIO(client.thumbnail(3))) as image:
+        assert image.format == "JPEG"
+    assert client.thumbnail(10**9) is None
+
+
+def test_what_is_not_there_is_404(client):
+    for ask in (
+        lambda: client.item(10**12),
+        lambda: client.search_item(10**12),
+        lambda: client.items(classes=["no such class"]),
+        lambda: client.search_item(1, classes=["no such class"]),
+        lambda: client.remove_class("no such class"),
+        lambda: client.remove([10**12]),
+    ):
+        with pytest.raises(ServiceError) as caught:
+            ask()
+        assert caught.value.status == 404
+
+
+def test_add_find_remove_undo(client, digits):
+    data, label = digits[N_KNOWN + 20]
+    before = client.info().n_items
+    [number] = client.add(data, label=label, name="twenty.png").added
+    assert client.item(number).name == "twenty.png"
+    assert client.item(number).label == label
+    nearest = client.search(data, k=1000, rank="hamming").hits
+    assert number in [hit.id for hit in nearest if hit.distance == 0]
+
+    assert client.add(data, label=label).skipped  # the same content
+    assert client.info().n_items == before + 1
+
+    assert client.remove([number]).removed == [number]
+    assert number not in [hit.id for hit in client.search(data, k=1000).hits]
+    assert client.thumbnail(number) is None
+    assert client.undo().undone == "remove"
+    assert client.item(number).id == number
+    assert client.undo().undone == "add"
+    assert client.info().n_items == before
+
+
+def test_add_a_batch_and_remove_its_class(client, digits):
+    images = {f"{k}.png": digits[k][0] for k in range(N_KNOWN + 30, N_KNOWN + 34)} | {"broken.png": b"no image"}
+    before = {one.label: one.n_items for one in client.info().classes}
+    report = client.add_batch(images, label="a new class")
+    assert len(report.added) == 4
+    assert [(one.name, "not a picture" in one.reason) for one in report.rejected] == [("broken.png", True)]
+    assert client.items(classes=["a new class"]).items[0].name == f"{N_KNOWN + 30}.png"
+    assert client.remove_class("a new class").removed == report.added
+    assert {one.label: one.n_items for one in client.info().classes} == before
+
+
+@pytest.mark.parametrize("name", PATH_LIKE)
+def test_names_that_look_like_paths_are_just_names(client, served, digits, name):
+    """In every field that takes text, and in none does a file come or go."""
+    data, _ = digits[N_KNOWN + 40]
+    around = sorted(served.database.parent.rglob("*"))
+    try:
+        report = client.add(data, label=name, name=name)
+    except ServiceError as error:
+        assert error.status == 422
+    else:
+        [number] = report.added
+        item = client.item(number)
+        assert (item.name, item.label) == (name, name)
+        assert client.search_item(0, classes=[name], k=1).hits[0].id == number
+        assert client.items(classes=[name]).items == [item]
+        assert client.remove_class(name).removed == [number]
+    new = set(served.database.parent.rglob("*")) - set(around)
+    assert all(path.parent.name in ("segments", "models", "digits") for path in new)
+    for ask in (lambda: client.remove_class(name), lambda: client.search_item(0, classes=[name])):
+        with pytest.raises(ServiceError) as caught:
+            ask()
+        assert caught.value.status in (404, 422)
+
+
+def test_ids_that_are_no_numbers_are_refused(served):
+    with httpx.Client(base_url=served.address) as http:
+        for name in ("..%2f..%2fetc%2fpasswd", "-1", "1.5", "9" * 30, "NaN", "%00"):
+            for tail in ("", "/thumbnail", "/search"):
+                assert http.get(f"/v1/items/{name}{tail}").status_code in (404, 422)
+
+
+def test_errors_tell_no_paths_and_no_traces(served, digits):
+    """Whatever is wrong, the answer is one sentence that does not say where the database lies."""
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=served.address, headers=bearer) as http:
+        answers = [
+            http.get("/v1/items/x"),
+            http.get("/v1/nothing"),
+            http.post("/v1/items", content=b"GIF89a", headers={"content-type": "image/gif"}),
+            http.post("/v1/items", content=b"x", headers={"content-type": "text/plain"}),
+            http.post("/v1/items/batch", content=b"{", headers={"content-type": "application/json"}),
+            http.post("/v1/search/vector", json={"vector": [1.0]}),
+            http.post("/v1/items/remove", json={"ids": [10**15]}),
+            http.get("/v1/items", params={"limit": 0}),
+            http.request("BREW", "/v1/items"),
+        ]
+    for answer in answers:
+        assert 400 <= answer.status_code < 500
+        sentence = answer.json()["detail"]
+        assert isinstance(sentence, str)
+        assert str(served.database) not in answer.text
+        assert "Traceback" not in answer.text
+
+
+def test_a_batch_is_checked(served):
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=served.address, headers=bearer) as http:
+        for items in (
+            [],
+            [{}],
+            [{"image": "AAAA", "vector": [1.0]}],
+            [{"image": "AAAA"}, {"vector": [1.0]}],
+            [{"vector": [1.0]}, {"vector": [1.0, 2.0]}],
+            [{"vector": [1.0], "other": 1}],
+        ):
+            assert http.post("/v1/items/batch", json={"items": items}).status_code == 422
+        answer = http.post("/v1/items/batch", json={"items": [{"image": "no Base64 at all"}]})
+        assert answer.status_code == 200
+        assert answer.json()["rejected"][0]["reason"] == "is not Base64"
+        big = base64.b64encode(bytes(17 << 20)).decode()
+        answer = http.post("/v1/items/batch", json={"items": [{"image": big}]})
+        assert "larger than" in answer.json()["rejected"][0]["reason"]
+
+
+def test_metrics_count_by_route(client, served):
+    client.search_item(1)
+    text = httpx.get(f"{served.address}/metrics").text
+    assert 'sihash_requests_total{route="/v1/items/{id}/search",status="200"}' in text
+    assert f"sihash_items {float(client.info().n_items)}" in text
+
+
+def test_the_client_says_what_the_service_said(served):
+    with Client(served.address) as stranger, pytest.raises(ServiceError, match="token") as caught:
+        stranger.undo()
+    assert caught.value.status == 401
+    assert sihash.client.Client is Client
+
+
+# A database of vectors, served by two workers.
+
+
+@pytest.fixture(scope="module")
+def of_vectors(vector_template, tmp_path_factory):
+    import shutil
+
+    copy = shutil.copytree(vector_template, tmp_path_factory.mktemp("served") / "vectors")
+    with running(copy, "--workers", "2") as service, service.client() as client:
+        yield service, client
+
+
+def test_vectors(of_vectors):
+    service, client = of_vectors
+    X, y = load_digits(return_X_y=True)
+    with ImageDatabase(service.database) as library:
+        [expected] = library.search(X[400:401].astype(np.float32), k=5, classes=[3, 4])
+        found = client.search_vector(X[400], k=5, classes=[3, 4])
+        assert plain(found) == plain(expected)
+        [expected] = library.classify(X[400:401].astype(np.float32))
+        assert client.classify_vector(X[400]).label == expected.label
+    report = client.add_vectors(X[400:402], [int(label) for label in y[400:402]])
+    for _ in range(20):  # whichever worker answers
+        assert client.item(report.added[0]).label == int(y[400])
+    assert client.thumbnail(report.added[0]) is None
+    for wrong in ([1.0], [float("1e300")] * 64):
+        with pytest.raises(ServiceError) as caught:
+            client.search_vector(wrong)
+        assert caught.value.status == 422
+
+
+def test_images_are_refused_where_vectors_are(of_vectors, digits):
+    _, client = of_vectors
+    for ask in (client.search, client.classify, client.add):
+        with pytest.raises(ServiceError) as caught:
+            ask(digits[0][0])
+        assert caught.value.status == 422
+
+
+def test_metrics_of_all_workers_together(of_vectors):
+    service, client = of_vectors
+    for _ in range(30):
+        with service.client() as fresh:
+            fresh.info()
+    lines = httpx.get(f"{service.address}/metrics").text.splitlines()
+    [line] = [line for line in lines if line.startswith('sihash_requests_total{route="/v1/info",status="200"}')]
+    assert float(line.split()[-1]) >= 30
+
+
+def test_the_description_has_examples_and_the_token(served):
+    description = httpx.get(f"{served.address}/openapi.json").json()
+    assert description["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert description["paths"]["/v1/undo"]["post"]["security"] == [{"token": []}]
+    assert "examples" in json.dumps(description["components"]["schemas"]["SearchAnswer"])
+    assert FIRST_CLASSES == 7
