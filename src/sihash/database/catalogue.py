@@ -199,23 +199,28 @@ class Catalogue:
             finally:
                 self.execute("COMMIT")
 
-    def check(self, deep: bool) -> None:
-        """Raise `CorruptFile` unless this is a catalogue and all its small tables are whole.
+    def check(self, checked_items: int | None = None) -> None:
+        """Raise `CorruptFile` unless this is a catalogue and its tables are whole.
 
-        ``deep`` adds the tables that have a row for every item, and SQLite's own check of its pages.
+        The tables with a row for every item, and SQLite's own structures, are passed over if there are more
+        than ``checked_items``.
         """
-        application = self.execute("PRAGMA application_id")[0][0]
+        application, last = self.execute("PRAGMA application_id")[0][0], self.last_operation()
+        if application == last == 0:
+            raise DatabaseError(f"{self.path} is empty: the database was never finished; create it again.")
         if application != APPLICATION:
             raise self.corrupt("it is not the catalogue of a sihash database")
-        operations = self.operations()
-        if not operations:
+        made = self.meta().get("format")
+        if isinstance(made, int) and made > FORMAT:
             raise DatabaseError(
-                f"{self.path.parent} holds an unfinished creation; create the database again."
+                f"{self.path} has format {made}, newer than the {FORMAT} that this sihash reads; "
+                "install a newer sihash to open it."
             )
-        big = () if deep else ("items", "thumbnails")
+        totals = self.operations()[-1].totals
+        deep = checked_items is None or totals["items"][0] <= checked_items
         for table in COUNTED:
-            if table not in big:
-                self.check_table(table, operations[-1].totals)
+            if deep or table not in ("items", "thumbnails"):
+                self.check_table(table, totals)
         if deep:
             problems = [row[0] for row in self.execute("PRAGMA integrity_check(3)")]
             if problems != ["ok"]:

@@ -24,6 +24,7 @@ from sihash.database.writer import (
     UPDATER,
     Progress,
     Writer,
+    disk_errors_told,
     prepare_folder,
     sweep,
     write_models,
@@ -41,7 +42,8 @@ def create(
     progress: Progress,
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1."""
-    prepare_folder(root)
+    with disk_errors_told(root):
+        prepare_folder(root)
     with writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")

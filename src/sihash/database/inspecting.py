@@ -120,7 +120,7 @@ def verify(root: str | os.PathLike[str]) -> list[Problem]:
         return [Problem(FILE, str(error))]
     try:
         with catalogue.snapshot():
-            catalogue.check(deep=True)
+            catalogue.check()
             named = list(catalogue.files())
     except DatabaseError as error:
         return [Problem(FILE, str(error))]

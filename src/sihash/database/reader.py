@@ -28,13 +28,8 @@ class Reader:
         self._lock = Lock()
         self._snapshot: Snapshot | None = None
         self._catalogue = Catalogue(self.root)
-        n_items = self._check_format()
         with self._catalogue.snapshot():
-            self._catalogue.check(deep=n_items <= CHECKED_ITEMS)
-
-    def _check_format(self) -> int:
-        operations = self._catalogue.operations(max(0, self._catalogue.last_operation() - 1))
-        return operations[-1].totals["items"][0] if operations else 0
+            self._catalogue.check(CHECKED_ITEMS)
 
     @property
     def catalogue(self) -> Catalogue:

@@ -1,0 +1,152 @@
+"""Kill a writer at random moments, over and over, and look at what it left: ``python kill_loop.py N SEED``.
+
+The writer is a forked child that works on one database without pause. It writes down each operation before
+it begins and after it was acknowledged. After a kill the database must be in the state after the last
+acknowledged operation or, whole, in that after the one under way; its codes must be those of its model, and
+`verify` must be content.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+
+import small
+
+from sihash.database import DatabaseError, ImageDatabase, verify
+
+LONGEST = 0.4  # seconds until a kill, at most
+KINDS = ("add", "add", "remove", "update", "undo", "compact")
+
+
+class Model:
+    """The collection as a set of ids, with what undoing needs."""
+
+    def __init__(self, n):
+        self.alive, self.next_id, self.history, self.operation = set(range(n)), n, [], 1
+
+    def apply(self, kind, ids):
+        self.operation += 1
+        ids = set(ids)
+        if kind == "add":
+            self.next_id = max(ids) + 1
+            self.alive |= ids
+        elif kind == "remove":
+            self.alive -= ids
+        elif kind == "undo":
+            undone, theirs = self.history.pop()
+            self.alive = self.alive - theirs if undone == "add" else self.alive | theirs
+        elif kind == "compact":
+            self.history.clear()
+        if kind in ("add", "remove", "update"):
+            self.history.append((kind, ids))
+
+
+def main(n_kills: int, seed: int) -> None:
+    rng = random.Random(seed)
+    met = dict.fromkeys((*KINDS, "create", "nothing"), 0)
+    with small.fast_folder() as folder:
+        small.make(folder / "warm").update("scratch")  # compiled code is loaded before any fork
+        small.make(folder / "made", n=30).close()
+        model = None
+        for kill in range(n_kills):
+            create = model is None and rng.random() < 0.5
+            if model is None:
+                root, log, model = folder / f"db{kill}", folder / f"log{kill}", Model(30)
+                if not create:
+                    small.copy(folder / "made", root)
+            log.write_text("")
+            child = os.fork()
+            if child == 0:
+                work(root, log, seed * 100_003 + kill, create, model)
+            time.sleep(rng.uniform(0, LONGEST))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            lines = [json.loads(line) for line in log.read_text().splitlines() if line.endswith("}")]
+            model, under_way = check(root, model, lines, create)
+            met[under_way] += 1
+            if model is None or len(model.alive) > 120 or rng.random() < 0.2:
+                model = None
+    print(json.dumps({"kills": n_kills, "seed": seed, "under way": met}))
+
+
+def work(root, log, seed, create, model):
+    """What the child does until it is killed."""
+    rng = random.Random(seed)
+    with open(log, "a") as out:
+
+        def say(**words):
+            out.write(json.dumps(words) + "\n")
+            out.flush()
+
+        try:
+            if create:
+                say(begin="create", ids=[])
+                small.make(root, n=30)
+                say(end="create", operation=1)
+            db = ImageDatabase(root)
+            while True:
+                step(db, model, rng, say)
+        except BaseException as error:
+            say(error=repr(error))
+            os._exit(1)
+
+
+def step(db, model, rng, say):
+    kind, ids = rng.choice(KINDS), []
+    if kind == "add":
+        ids = list(range(model.next_id, model.next_id + rng.randint(1, 6)))
+    elif kind == "remove":
+        ids = rng.sample(sorted(model.alive), 3) if len(model.alive) > 20 else []
+    if (kind == "remove" and not ids) or (kind == "undo" and not model.history):
+        return
+    say(begin=kind, ids=ids)
+    if kind == "add":
+        assert db.add(*small.rows(len(ids), seed=rng.randrange(1 << 30))).added == ids
+    elif kind == "remove":
+        db.remove(ids)
+    else:
+        getattr(db, kind)()
+    operation = db._reader.catalogue.last_operation()
+    if operation > model.operation:  # an update without anything new is none
+        model.apply(kind, ids)
+    say(end=kind, operation=operation)
+
+
+def check(root, model, lines, create):
+    """Hold the database against what was acknowledged; the model of now, and what the kill interrupted."""
+    assert not [line for line in lines if "error" in line], lines
+    begun = [line for line in lines if "begin" in line]
+    ended = [line for line in lines if "end" in line]
+    pending = begun[len(ended)] if len(begun) > len(ended) else None
+    try:
+        db = ImageDatabase(root)
+    except DatabaseError as error:
+        absent = "no database" in str(error) or "never finished" in str(error)
+        if ended or not (create and absent):
+            raise
+        small.make(root, n=30).close()  # what is left is no obstacle
+        return None, "create"
+    for start, end in zip(begun, ended, strict=False):
+        if end["operation"] > model.operation:
+            model.apply(start["begin"], start["ids"])
+    operation = db.info()["operation"]
+    assert operation in (model.operation, model.operation + (pending is not None)), (operation, lines)
+    if operation > model.operation:
+        model.apply(pending["begin"], pending["ids"])
+    items = db.items(limit=10_000)
+    assert {item.id for item in items} == model.alive, lines
+    assert len(db.search(small.QUERIES[:1], k=len(items))[0].hits) == len(items)
+    hasher, X = db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))
+    assert [item.code for item in items] == [code.tobytes() for code in hasher.transform(X)]
+    assert verify(root) == []
+    db.close()
+    return model, pending["begin"] if pending else "nothing"
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,60 @@
+"""Databases so small that an operation takes milliseconds, and everything that can be seen of one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from sihash.database import ImageDatabase
+
+PARAMS = {"n_bits": 8, "n_anchors": 10, "kernel_width": 1.0, "max_iter": 2, "tol": 0.1, "index": "exact"}
+WIDTH = 8
+_CENTRES = np.random.RandomState(99).normal(size=(20, WIDTH)) * 2
+SOAK = os.environ.get("SIHASH_SOAK") == "1"
+
+
+def rows(n, seed, classes=3):
+    """``n`` vectors in ``classes`` classes, different for every seed, and their labels."""
+    rng = np.random.RandomState(seed)
+    y = np.arange(n) % classes
+    return (_CENTRES[y] + 0.9 * rng.normal(size=(n, WIDTH))).astype(np.float32), y
+
+
+QUERIES, _ = rows(4, seed=12345)
+
+
+def make(path, n=60):
+    return ImageDatabase.create(path, *rows(n, seed=0), **PARAMS)
+
+
+def copy(path, to):
+    """A copy as another machine would get it: a database that is closed."""
+    shutil.copytree(path, to)
+    return to
+
+
+@contextmanager
+def fast_folder():
+    """A temporary folder in memory where there is one: these tests sync thousands of times."""
+    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=parent, prefix="sihash-") as folder:
+        yield Path(folder)
+
+
+def seen(db):
+    """Everything that users can see: version, items with their codes, answers."""
+    items = [(i.id, i.label, i.name, i.sha256, i.code) for i in db.items(limit=10_000)]
+    answers = [
+        (
+            answer.version,
+            answer.query_code,
+            [(h.id, h.label, h.distance, h.name, h.code) for h in answer.hits],
+        )
+        for answer in (*db.search(QUERIES, k=5), *db.search(QUERIES[:1], radius=2))
+    ]
+    return db.version, items, answers

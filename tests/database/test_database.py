@@ -1,0 +1,573 @@
+"""What the database promises, on collections small enough to be checked by hand or by brute force."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+import small
+from PIL import Image
+
+from sihash import SIH, codes
+from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, ImageDatabase, NoSuchItem
+from sihash.database.lock import locked
+
+
+def brute_force(db, query_code, k, labels=None):
+    """Ids of the k nearest living items by (distance, id), from the listing alone."""
+    query = np.frombuffer(query_code, np.uint8)[None]
+    found = [
+        (int(codes.hamming(query, np.frombuffer(i.code, np.uint8)[None])[0, 0]), i.id)
+        for i in db.items(limit=10_000)
+        if labels is None or i.label in labels
+    ]
+    return [number for _, number in sorted(found)[:k]]
+
+
+# Creating.
+
+
+def test_created_items_are_listed_in_order(db):
+    X, y = small.rows(60, seed=0)
+    items = db.items(limit=100)
+    assert [item.id for item in items] == list(range(60))
+    assert [item.label for item in items] == y.tolist()
+    assert [item.sha256 for item in items] == [hashlib.sha256(row.tobytes()).hexdigest() for row in X]
+    assert {item.version for item in items} == {1}
+
+
+def test_codes_are_those_of_the_hasher_alone(db, folder):
+    X, y = small.rows(60, seed=0)
+    params = {k: v for k, v in small.PARAMS.items() if k != "index"}
+    expected = SIH(**params, random_state=0).fit(X, y).transform(X)
+    assert [item.code for item in db.items(limit=100)] == [code.tobytes() for code in expected]
+
+
+def test_creation_refuses_a_place_that_is_taken(db, folder):
+    (folder / "full").mkdir()
+    (folder / "full" / "letter.txt").write_text("mine")
+    for place in (db.path, folder / "full"):
+        with pytest.raises(DatabaseError, match="already"):
+            small.make(place)
+    assert (folder / "full" / "letter.txt").read_text() == "mine"
+
+
+def test_creation_needs_two_classes_and_can_be_tried_again(folder):
+    X, y = small.rows(10, seed=0)
+    with pytest.raises(DatabaseError, match="two classes"):
+        ImageDatabase.create(folder / "db", X, [1] * 10, **small.PARAMS)
+    with pytest.raises(DatabaseError, match="never finished"):
+        ImageDatabase(folder / "db")
+    assert len(ImageDatabase.create(folder / "db", X, y, **small.PARAMS)) == 10
+
+
+def test_no_database(folder):
+    with pytest.raises(DatabaseError, match="no database"):
+        ImageDatabase(folder / "nowhere")
+
+
+def test_training_on_a_sample_takes_so_many_of_each_class(folder):
+    X, y = small.rows(60, seed=0)
+    db = ImageDatabase.create(folder / "db", X, y, train_per_class=7, **small.PARAMS)
+    assert db.versions()[0].n_training == 21
+    assert len(db) == 60
+    assert db.info()["n_waiting"] == 0
+    db.add(*small.rows(9, seed=5))
+    assert not db.update().changed  # the sample is full
+    db.add(*small.rows(8, seed=6, classes=4))
+    assert db.update().n_learned == 2  # the fourth class
+
+
+# Searching.
+
+
+@pytest.mark.parametrize("index", ["exact", "numpy", "faiss"])
+def test_search_agrees_with_brute_force(folder, index):
+    X, y = small.rows(60, seed=0)
+    db = ImageDatabase.create(folder / "db", X, y, **{**small.PARAMS, "index": index})
+    db.remove([3, 17])
+    for answer in db.search(small.QUERIES, k=7, rank="hamming"):
+        assert [hit.id for hit in answer.hits] == brute_force(db, answer.query_code, 7)
+    for answer in db.search(small.QUERIES, k=7, rank="hamming", classes=[0, 2]):
+        assert [hit.id for hit in answer.hits] == brute_force(db, answer.query_code, 7, {0, 2})
+
+
+def test_radius_holds_all_within_it_and_nothing_else(db):
+    answer = db.search(small.QUERIES[:1], radius=3, rank="hamming")[0]
+    query = np.frombuffer(answer.query_code, np.uint8)[None]
+    near = [
+        item.id
+        for item in db.items(limit=100)
+        if codes.hamming(query, np.frombuffer(item.code, np.uint8)[None])[0, 0] <= 3
+    ]
+    assert sorted(hit.id for hit in answer.hits) == near
+
+
+def test_an_item_is_left_out_of_its_own_answer(db):
+    for answer, number in zip(db.search_ids([0, 5, 59], k=59), [0, 5, 59], strict=True):
+        assert sorted(hit.id for hit in answer.hits) == [i for i in range(60) if i != number]
+
+
+def test_queries_of_the_wrong_kind(db):
+    for wrong in (np.zeros((1, 9), np.float32), np.array([[np.nan] * 8], np.float32)):
+        with pytest.raises(DatabaseError):
+            db.search(wrong)
+    with pytest.raises(DatabaseError, match="vectors"):
+        db.search(["picture.png"])
+    with pytest.raises(NoSuchItem):
+        db.search(small.QUERIES, classes=["cat"])
+    with pytest.raises(NoSuchItem):
+        db.search_ids([60])
+
+
+def test_classify_gives_probabilities_of_all_classes(db):
+    X, y = small.rows(12, seed=4)
+    answers = db.classify(X)
+    assert np.mean([answer.label == label for answer, label in zip(answers, y.tolist(), strict=True)]) > 0.8
+    for answer in answers:
+        assert sum(answer.probabilities.values()) == pytest.approx(1)
+        assert answer.probability == max(answer.probabilities.values())
+
+
+# Adding and removing.
+
+
+def test_added_items_are_found_at_once_and_equal_content_is_skipped(db):
+    X, y = small.rows(5, seed=1)
+    report = db.add(X, y, names=[f"new {k}" for k in range(5)])
+    assert report.added == [60, 61, 62, 63, 64]
+    assert db.item(62).name == "new 2"
+    again = db.add(np.concatenate([X, X[:1] + 1, X[:1] + 1]))
+    assert again.added == [65]
+    assert len(again.skipped) == 6
+
+
+def test_unlabelled_items_are_searchable_and_not_learned_from(db):
+    X, _ = small.rows(4, seed=1)
+    db.add(X)
+    assert {hit.id for hit in db.search(X, k=64)[0].hits} >= {60, 61, 62, 63}
+    assert db.info()["n_unlabelled"] == 4
+    assert not db.update().changed
+
+
+def test_rows_that_are_no_numbers_are_rejected_by_name(db):
+    X, y = small.rows(4, seed=1)
+    X[1, 0] = np.nan
+    X[2, 3] = np.inf
+    report = db.add(X, y)
+    assert [r.name for r in report.rejected] == ["row 1", "row 2"]
+    assert report.added == [60, 61]
+
+
+def test_adding_what_does_not_fit(db):
+    for wrong in (np.zeros((2, 9), np.float32), [np.zeros((4, 4, 3), np.uint8)]):
+        with pytest.raises(DatabaseError):
+            db.add(wrong)
+    with pytest.raises(DatabaseError, match="labels"):
+        db.add(*small.rows(4, seed=1)[:1], [1, 2])
+    with pytest.raises(DatabaseError, match="Labels"):
+        db.add(small.rows(1, seed=1)[0], [2.5])
+    assert len(db) == 60
+
+
+def test_removed_items_are_gone_from_everything(db):
+    db.remove([0, 7])
+    assert len(db) == 58
+    assert not {0, 7} & {hit.id for hit in db.search(small.QUERIES[:1], k=60)[0].hits}
+    for gone in (db.item, lambda i: db.remove([i]), lambda i: db.search_ids([i])):
+        with pytest.raises(NoSuchItem):
+            gone(7)
+    db.remove_classes([1])
+    assert {item.label for item in db.items(limit=100)} == {0, 2}
+    with pytest.raises(NoSuchItem):
+        db.remove_classes(["nobody"])
+
+
+def test_removed_content_may_come_back_under_a_new_id(db):
+    X, y = small.rows(60, seed=0)
+    db.remove([4])
+    assert db.add(X[4:5], y[4:5]).added == [60]
+
+
+# Updating and undoing.
+
+
+def test_an_update_learns_what_came_and_forgets_what_went(db):
+    db.add(*small.rows(12, seed=1, classes=4))
+    db.remove([0, 1])
+    assert db.info()["n_waiting"] == 14
+    report = db.update(compare=True)
+    assert (report.version, report.n_learned, report.n_forgotten) == (2, 12, 2)
+    assert set(report.compared) == {"passive", "incremental", "scratch"}
+    assert {answer.version for answer in db.search(small.QUERIES)} == {2}
+    assert 3 in db.classify(small.QUERIES[:1])[0].probabilities
+    assert db.versions()[-1].details["compared"] == report.compared
+    assert not db.update().changed
+
+
+def test_codes_after_an_update_are_those_of_the_same_update_in_memory(db):
+    X, y = small.rows(60, seed=0)
+    more, labels = small.rows(10, seed=1)
+    params = {k: v for k, v in small.PARAMS.items() if k != "index"}
+    hasher = SIH(**params, random_state=0).fit(X, y)
+    hasher.update(more, labels, range(60, 70), remove=[5])
+    db.add(more, labels)
+    db.remove([5])
+    db.update()
+    expected = hasher.transform(np.delete(np.concatenate([X, more]), 5, axis=0))
+    assert [item.code for item in db.items(limit=100)] == [code.tobytes() for code in expected]
+
+
+def test_an_update_from_scratch_equals_a_new_database(db, folder):
+    X, y = small.rows(60, seed=0)
+    db.remove(range(30, 60))
+    assert db.update("scratch").version == 2
+    other = ImageDatabase.create(folder / "other", X[:30], y[:30], **small.PARAMS)
+    assert [item.code for item in db.items()] == [item.code for item in other.items()]
+
+
+def test_an_update_that_cannot_be(db):
+    db.remove_classes([0, 1])
+    with pytest.raises(DatabaseError, match="class"):
+        db.update()
+    with pytest.raises(DatabaseError, match="strategy"):
+        db.update("wishful")
+    assert db.version == 1
+    assert len(db) == 20
+
+
+def test_undo_takes_back_one_operation_after_the_other(db):
+    states = [small.seen(db)]
+    for change in (
+        lambda: db.add(*small.rows(6, seed=1, classes=4)),
+        lambda: db.remove([2, 61]),
+        db.update,
+        lambda: db.remove_classes([0]),
+        lambda: db.update("scratch"),
+    ):
+        change()
+        states.append(small.seen(db))
+    kinds = []
+    while states[:-1]:
+        states.pop()
+        kinds.append(db.undo().undone)
+        assert small.seen(db) == states[-1]
+    assert kinds == ["update", "remove", "update", "remove", "add"]
+    with pytest.raises(DatabaseError, match="nothing to undo"):
+        db.undo()
+    assert db.add(*small.rows(1, seed=9)).added == [66]  # ids are never given twice
+    assert db.update().version == 4  # nor are versions
+
+
+def test_items_added_during_an_update_are_in_the_new_version(db):
+    extra, labels = small.rows(5, seed=7)
+
+    def progress(phase, done):
+        if phase == "learning" and done == 1.0:
+            ImageDatabase(db.path).add(extra, labels)
+            ImageDatabase(db.path).remove([1])
+
+    db.add(*small.rows(9, seed=1))
+    db.update(progress=progress)
+    assert len(db) == 73
+    assert db.version == 2
+    hasher = db._read(lambda snapshot: snapshot.hasher)
+    for k, item in enumerate(db.items(offset=68)):
+        assert item.code == hasher.transform(extra[k : k + 1]).tobytes()
+    assert db.info()["n_waiting"] == 6
+    assert db.verify() == []
+
+
+# Compacting.
+
+
+def test_compaction_changes_nothing_that_can_be_seen(db):
+    for seed in range(1, 5):
+        db.add(*small.rows(3, seed=seed))
+    db.remove([0, 60, 61, 62])
+    db.update()
+    before, size = small.seen(db), db.info()["bytes"]
+    other = ImageDatabase(db.path)
+    assert small.seen(other) == before
+    report = db.compact()
+    assert (report.n_dropped, report.segments_before, report.segments_after) == (4, 5, 1)
+    assert small.seen(db) == small.seen(other) == small.seen(ImageDatabase(db.path)) == before
+    assert db.info()["bytes"] < size
+    assert db.verify() == []
+    with pytest.raises(DatabaseError, match="nothing to undo"):
+        db.undo()
+    db.add(*small.rows(3, seed=8))
+    db.undo()
+    assert small.seen(db) == before
+    assert db.update("scratch").version == 3
+
+
+def test_a_reader_survives_a_compaction_in_the_middle_of_its_work(db):
+    reader = ImageDatabase(db.path)
+    calls = []
+
+    def work(snapshot):
+        calls.append(snapshot.operation)
+        if len(calls) == 1:
+            db.remove(range(10))
+            db.compact()  # takes the file away that the next line wants
+        return snapshot.vectors(np.array([59]))
+
+    assert (reader._read(work) == small.rows(60, seed=0)[0][59]).all()
+    assert calls == [1, 3]
+
+
+# Images.
+
+
+@pytest.fixture
+def pictures(folder):
+    """Class folders with a broken file, a link, and a text that is no picture."""
+    rng = np.random.RandomState(0)
+    for k, name in enumerate(("cat", "dog")):
+        (folder / "pictures" / name).mkdir(parents=True)
+        for number in range(6):
+            noise = rng.randint(0, 60, (40, 36, 3)) + 120 * k * (np.arange(36)[:, None] % 6 > 2)
+            path = folder / "pictures" / name / f"{number}.png"
+            Image.fromarray(noise.astype(np.uint8)).save(path)
+    (folder / "pictures" / "cat" / "broken.jpg").write_bytes(b"\xff\xd8\xff nothing")
+    return folder / "pictures"
+
+
+IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
+
+
+def test_a_folder_of_images(pictures, folder):
+    before = {p: p.read_bytes() for p in pictures.rglob("*") if p.is_file()}
+    db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
+    assert [(r.name) for r in db.created_.rejected] == ["cat/broken.jpg"]
+    assert db.info()["classes"] == {"cat": 6, "dog": 6}
+    item = db.item(0)
+    assert (item.name, item.path) == ("cat/0.png", str(pictures / "cat" / "0.png"))
+    assert item.sha256 == hashlib.sha256((pictures / "cat" / "0.png").read_bytes()).hexdigest()
+    path = pictures / "dog" / "3.png"
+    as_path, as_bytes, as_image, as_array = db.search(
+        [path, path.read_bytes(), Image.open(path), np.asarray(Image.open(path))], k=3
+    )
+    assert as_path.hits == as_bytes.hits == as_image.hits == as_array.hits
+    assert db.search(str(path), k=3)[0].hits == as_path.hits
+    assert db.classify(path)[0].label in ("cat", "dog")
+    assert db.thumbnail(0)[:3] == b"\xff\xd8\xff"
+    assert db.search(path, k=2)[0]._repr_html_().count("<img") == 2
+    assert len(db.add(pictures).skipped) == 12
+    assert {p: p.read_bytes() for p in pictures.rglob("*") if p.is_file()} == before
+    with pytest.raises(DatabaseError, match="cannot be searched"):
+        db.search(pictures / "cat" / "broken.jpg")
+    with pytest.raises(DatabaseError, match="images"):
+        db.add(np.zeros((1, 512), np.float32))
+
+
+def test_an_archive_is_the_same_as_its_folder(pictures, folder):
+    with zipfile.ZipFile(folder / "all.zip", "w") as archive:
+        for path in sorted(pictures.rglob("*.png")):
+            archive.write(path, path.relative_to(pictures))
+    from_zip = ImageDatabase.create(folder / "a", folder / "all.zip", thumbnails=False, **IMAGE_PARAMS)
+    from_folder = ImageDatabase.create(folder / "b", pictures, **IMAGE_PARAMS)
+    assert [i.code for i in from_zip.items()] == [i.code for i in from_folder.items()]
+    assert from_zip.thumbnail(0) is None
+    assert "<img" not in from_zip.search(pictures / "cat" / "1.png", k=2)[0]._repr_html_()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_labels_from_a_table(pictures, folder, kind):
+    (flat := folder / "flat").mkdir()
+    wanted = {}
+    for path in pictures.rglob("*.png"):
+        name = f"{path.parent.name}-{path.name}"
+        (flat / name).write_bytes(path.read_bytes())
+        wanted[name] = path.parent.name
+    del wanted["cat-0.png"]
+    table = folder / f"labels.{kind}"
+    if kind == "csv":
+        table.write_text("file,label\n" + "".join(f"{n},{label}\n" for n, label in wanted.items()))
+    else:
+        table.write_text("".join(json.dumps({"file": n, "label": v}) + "\n" for n, v in wanted.items()))
+    db = ImageDatabase.create(folder / "db", flat, table, **IMAGE_PARAMS)
+    assert {item.name: item.label for item in db.items() if item.label} == wanted
+    assert db.item(0).label is None
+
+
+def test_images_from_memory(pictures, folder):
+    db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
+    new = Image.fromarray(np.random.RandomState(5).randint(0, 255, (30, 30, 3)).astype(np.uint8))
+    report = db.add(
+        [new, b"nonsense", pictures / "cat" / "0.png"], ["dog", "dog", "cat"], names=["a", "b", "c"]
+    )
+    assert (report.added, [r.name for r in report.rejected], report.skipped) == ([12], ["b"], ["c"])
+    assert db.item(12).name == "a"
+
+
+# Vector files, export.
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_an_export_can_be_made_into_a_database_again(db, folder, ending):
+    db.add(*small.rows(6, seed=1))
+    db.remove([5])
+    target = folder / f"out.{ending}"
+    db.export(target)
+    other = ImageDatabase.create(folder / "other", target, **small.PARAMS)
+    assert [(i.label, i.sha256) for i in other.items()] == [(i.label, i.sha256) for i in db.items()]
+    with pytest.raises(DatabaseError, match="parquet"):
+        db.export(folder / "out.txt")
+
+
+def test_an_npy_file_is_read_with_the_labels_beside_it(folder):
+    X, y = small.rows(30, seed=0)
+    np.save(folder / "X.npy", X)
+    np.save(folder / "X_labels.npy", y)
+    db = ImageDatabase.create(folder / "db", folder / "X.npy", **small.PARAMS)
+    assert [item.label for item in db.items()] == y.tolist()
+
+
+# Looking.
+
+
+def test_evaluation_and_bits(db):
+    assert db.evaluate().mAP > 0.5
+    X, y = small.rows(20, seed=3)
+    scores = db.evaluate(X, y, k=[5])
+    assert scores.n_queries == 20
+    assert 0.5 < scores.mAP_at[5] <= 1
+    bits = db.bits()
+    every = np.array([np.frombuffer(item.code, np.uint8) for item in db.items()])
+    assert bits.balance == pytest.approx((codes.unpack(every, 8) > 0).mean(axis=0))
+    assert bits.margins.shape == (3, 8)
+    assert bits.classes == [0, 1, 2]
+
+
+def test_listing_by_pages_and_classes(db):
+    assert [i.id for i in db.items(offset=58, limit=5)] == [58, 59]
+    assert [i.label for i in db.items(classes=[1], limit=3)] == [1, 1, 1]
+    assert db.labels() == [0, 1, 2]
+
+
+# Others at work.
+
+
+def test_a_second_writer_is_told_at_once_who_is_first(db):
+    with locked(db.path / "writer.lock", "is writing to it"):
+        for change in (lambda: db.add(*small.rows(1, seed=1)), lambda: db.remove([1]), db.undo, db.compact):
+            with pytest.raises(DatabaseBusy, match=str(os.getpid())):
+                change()
+    with locked(db.path / "update.lock", "is updating it"):
+        for change in (db.update, db.compact):
+            with pytest.raises(DatabaseBusy, match=str(os.getpid())):
+                change()
+        db.add(*small.rows(1, seed=1))
+    assert len(db) == 61
+
+
+def test_readers_follow_writers(db):
+    reader = ImageDatabase(db.path)
+    for change in (
+        lambda: db.add(*small.rows(3, seed=1, classes=4)),
+        lambda: db.remove([60]),
+        db.update,
+        db.undo,
+        db.compact,
+        lambda: db.add(*small.rows(3, seed=2)),
+        db.undo,
+    ):
+        change()
+        assert small.seen(reader) == small.seen(db)
+
+
+def test_threads_share_one_database(db):
+    stop, problems = threading.Event(), []
+
+    def search():
+        while not stop.is_set():
+            try:
+                for answer in db.search(small.QUERIES, k=5):
+                    assert len(answer.hits) == 5
+            except Exception as error:
+                problems.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for seed in range(1, 6):
+        db.add(*small.rows(3, seed=seed))
+        db.remove([seed])
+        db.update()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_opens_its_own_connection(db):
+    expected = small.seen(db)
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if small.seen(db) == expected else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    db.add(*small.rows(1, seed=1))
+    assert len(db) == 61
+
+
+def test_stray_files_stop_nothing_and_are_swept(db):
+    ours = [
+        db.path / "segments" / "000002.vectors-0123abcd.npy",
+        db.path / "models" / "000002.hash-0123abcd.safetensors",
+        db.path / "models" / ".000002.hash-0123abcd.safetensors.89abcdef",
+    ]
+    theirs = db.path / "segments" / "notes.txt"
+    for path in (*ours, theirs):
+        path.write_bytes(b"junk")
+    assert len(ImageDatabase(db.path)) == 60
+    assert db.verify() == []
+    db.remove([1])
+    assert not any(path.exists() for path in ours)
+    assert theirs.exists()
+
+
+def test_a_newer_format_is_refused(db):
+    from sihash.database.catalogue import Catalogue
+
+    catalogue = Catalogue(db.path, write=True)
+    catalogue.begin()
+    catalogue.delete("meta", "key = 'format'")
+    catalogue.insert("meta", [("format", "2")])
+    catalogue.commit("undo", 1, {}, None)
+    catalogue.close()
+    with pytest.raises(DatabaseError, match="newer"):
+        ImageDatabase(db.path)
+
+
+@pytest.mark.parametrize("what", ["segments", "models", "catalogue.sqlite"])
+def test_missing_and_truncated_files_are_named(template, folder, what):
+    for number, damage in enumerate(("missing", "half", "empty")):
+        root = small.copy(template, folder / f"{number}")
+        paths = [root / what] if what.endswith("sqlite") else sorted((root / what).iterdir())
+        for path in paths:
+            if ".learner-" in path.name:
+                continue
+            data = path.read_bytes()
+            if damage == "missing":
+                path.unlink()
+            else:
+                path.write_bytes(data[: len(data) // 2 if damage == "half" else 0])
+            with pytest.raises(DatabaseError) as error:
+                database = ImageDatabase(root)
+                small.seen(database)
+                database.search_ids([1])
+                database.info()
+            assert path.name in str(error.value) or (damage, what) == ("missing", "catalogue.sqlite")
+            assert isinstance(error.value, CorruptFile) or what == "catalogue.sqlite"
+            path.write_bytes(data)
