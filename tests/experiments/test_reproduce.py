@@ -124,6 +124,14 @@ def test_scores_and_plots_need_nothing_but_the_records(out, tmp_path):
     assert (tmp_path / "report.html").read_text() == (out / "report.html").read_text()
 
 
+@pytest.mark.parametrize("share", [0, 0.05, 0.3, 0.9])
+def test_an_unfinished_reproduction_can_be_looked_at(out, tmp_path, share):
+    lines = (out / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "records.jsonl").write_text("\n".join(lines[: round(share * len(lines))]), encoding="utf-8")
+    page = write_report(Records(tmp_path / "records.jsonl"), SMOKE, tmp_path)
+    assert "not measured" in page.read_text(encoding="utf-8")
+
+
 def test_a_second_run_does_only_what_is_missing(out, raw, tmp_path):
     lines = (out / "records.jsonl").read_text(encoding="utf-8").splitlines()
     lost = next(i for i, line in enumerate(lines) if '"method": "cca_itq"' in line)

@@ -122,12 +122,15 @@ def _comparison(cells: dict[str, Any]) -> str:
     mAP, precision, ratio = (cells[f"paper's {name}"] for name in ("mAP", "precision", "ratio"))
     difference = cells["difference"]
     word = "as good as" if abs(difference) < 0.0015 else "better than" if difference > 0 else "worse than"
-    return (
+    text = (
         f"{cells['method']}, {cells['training rows']:,}{anchors}: mAP {cells['mAP']:.3f}, {word} the paper's "
-        f"{mAP:.3f} ({difference:+.3f}); precision at 2 {cells['precision at 2']:.3f} against "
-        f"{precision:.3f}; training {cells['training / SDH']:.2f} times as long as SDH's, in "
-        f"the paper {ratio:.2f} times."
+        f"{mAP:.3f} ({difference:+.3f}); precision at 2 {cells['precision at 2']:.3f} against {precision:.3f}"
     )
+    if cells["training / SDH"] is not None:
+        text += (
+            f"; training {cells['training / SDH']:.2f} times as long as SDH's, in the paper {ratio:.2f} times"
+        )
+    return text + "."
 
 
 def _items(sentences: list[str]) -> str:

@@ -182,7 +182,7 @@ def map_table(records: Records, scale: Scale, data: str) -> Table:
         found = [fit_records(records, scale, data, method, n_bits=n) for n in lengths]
         if any(found):
             means[method] = [mean(f, "mAP") if f else float("nan") for f in found]  # type: ignore[misc]
-            counts = sorted({len(f) for f in found})
+            counts = sorted({len(f) for f in found if f})
             seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
             cells: list[Cell] = [METHODS[method].label, *means[method], seeds]
             table.rows.append(Row(cells, ids([r for f in found for r in f])))
