@@ -49,12 +49,6 @@ def fast_folder():
 def seen(db):
     """Everything that users can see: version, items with their codes, answers."""
     items = [(i.id, i.label, i.name, i.sha256, i.code) for i in db.items(limit=10_000)]
-    answers = [
-        (
-            answer.version,
-            answer.query_code,
-            [(h.id, h.label, h.distance, h.name, h.code) for h in answer.hits],
-        )
-        for answer in (*db.search(QUERIES, k=5), *db.search(QUERIES[:1], radius=2))
-    ]
+    found = (*db.search(QUERIES, k=5), *db.search(QUERIES[:1], radius=2))
+    answers = [(answer.version, answer.query_code, answer.hits) for answer in found]
     return db.version, items, answers

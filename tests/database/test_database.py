@@ -550,6 +550,13 @@ def test_a_newer_format_is_refused(db):
         ImageDatabase(db.path)
 
 
+def use_all(root):
+    database = ImageDatabase(root)
+    small.seen(database)
+    database.search_ids([1])
+    database.info()
+
+
 @pytest.mark.parametrize("what", ["segments", "models", "catalogue.sqlite"])
 def test_missing_and_truncated_files_are_named(template, folder, what):
     for number, damage in enumerate(("missing", "half", "empty")):
@@ -564,10 +571,7 @@ def test_missing_and_truncated_files_are_named(template, folder, what):
             else:
                 path.write_bytes(data[: len(data) // 2 if damage == "half" else 0])
             with pytest.raises(DatabaseError) as error:
-                database = ImageDatabase(root)
-                small.seen(database)
-                database.search_ids([1])
-                database.info()
+                use_all(root)
             assert path.name in str(error.value) or (damage, what) == ("missing", "catalogue.sqlite")
             assert isinstance(error.value, CorruptFile) or what == "catalogue.sqlite"
             path.write_bytes(data)

@@ -19,9 +19,9 @@ class Hit:
 
     id: int
     label: Label
+    name: str
     distance: int
     score: float
-    name: str
     code: bytes
 
 

@@ -33,7 +33,6 @@ from sihash.database.catalogue import FILE
 from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
-from sihash.database.searching import Wanted
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.writer import Progress, silent
@@ -189,14 +188,15 @@ class ImageDatabase:
         """The nearest items of each query: the ``k`` best, or all within Hamming distance ``radius``.
 
         ``queries`` are vectors (n × d), or images: paths, file contents, uint8 arrays, Pillow images.
+        ``rank`` is "semantic" (the default), "asymmetric" or "hamming" (`sihash.database.ranking`).
         ``classes`` restricts the answers to items of these labels.
         """
         X = searching.query_vectors(queries, self.features, self._width)
-        wanted = Wanted(k, radius, rank, None if classes is None else list(classes))
+        ask = searching.wanted(k, radius, rank, classes)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             scores = searching.margins(snapshot, X)
-            return searching.answers(snapshot, self._reader.catalogue, scores, wanted, self.thumbnail)
+            return searching.answers(snapshot, self._reader.catalogue, scores, ask, self.thumbnail)
 
         return self._read(work)
 
@@ -211,12 +211,12 @@ class ImageDatabase:
     ) -> list[Answer]:
         """As `search`, with items of the database as the queries; each is left out of its own answer."""
         numbers = list(ids)
-        wanted = Wanted(k, radius, rank, None if classes is None else list(classes))
+        ask = searching.wanted(k, radius, rank, classes)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             own = snapshot.living(numbers)
             scores = searching.margins(snapshot, snapshot.vectors(own))
-            return searching.answers(snapshot, self._reader.catalogue, scores, wanted, self.thumbnail, own)
+            return searching.answers(snapshot, self._reader.catalogue, scores, ask, self.thumbnail, own)
 
         return self._read(work)
 

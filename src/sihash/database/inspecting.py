@@ -15,6 +15,7 @@ from sihash.database import files
 from sihash.database.answers import Problem
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import DatabaseError
+from sihash.database.ranking import DEFAULT
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids, training_of
 from sihash.evaluation import RetrievalScores, against_database, bit_statistics, leave_one_out
@@ -54,7 +55,7 @@ def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, 
         "features": snapshot.meta["features"]["name"],
         "thumbnails": snapshot.meta["thumbnails"],
         "index": snapshot.index.describe(),
-        "rank": "hamming",
+        "rank": DEFAULT,
         "n_segments": len(snapshot.places.segments),
         "undoable": undoable.kind if undoable else None,
         "bytes": sum(path.stat().st_size for path in root.rglob("*") if path.is_file()),

@@ -8,23 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from sihash import codes as codes_module
 from sihash._typing import Array
+from sihash.checks import check_count
+from sihash.codes import hamming, pack, sign
 from sihash.database.answers import Answer, Hit
 from sihash.database.catalogue import Catalogue
-from sihash.database.errors import CorruptFile, DatabaseError
+from sihash.database.errors import DatabaseError
+from sihash.database.ranking import Rank, check_rank
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, describe, open_source
+from sihash.index.base import check_radius
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What is to be found: the ``k`` best or all within ``radius``; of ``classes`` only, if given."""
 
-    k: int = 10
-    radius: int | None = None
-    rank: str | None = None
-    classes: Iterable[Any] | None = None
+    k: int
+    radius: int | None
+    rank: Rank
+    classes: list[Any] | None
+
+
+def wanted(k: int, radius: int | None, rank: str | None, classes: Iterable[Any] | None) -> Wanted:
+    """What the caller asked for, checked."""
+    try:
+        check_count("k", k)
+        if radius is not None:
+            check_radius(radius)
+        return Wanted(k, radius, check_rank(rank), None if classes is None else list(classes))
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
 
 
 def query_vectors(queries: Any, features: Features, width: int) -> Array:
@@ -75,49 +89,46 @@ def answers(
     snapshot: Snapshot,
     catalogue: Catalogue,
     scores: Array,
-    wanted: Wanted,
+    ask: Wanted,
     thumbnail: Callable[[int], bytes | None],
     own: Array | None = None,
 ) -> list[Answer]:
     """Answers to queries given by their margins (n × n_bits); ``own`` are items to leave out, one a query."""
-    packed = codes_module.pack(codes_module.sign(scores))
-    found = _find(snapshot, packed, wanted, own)
+    packed = pack(sign(scores))
+    found = _find(snapshot, scores, ask, own)
     rows = _rows(snapshot, catalogue, [ids for _, ids in found])
     out = []
-    for code, (distances, ids) in zip(packed, found, strict=True):
+    for query, (best, ids) in zip(packed, found, strict=True):
         codes = snapshot.codes(ids)
-        hits = []
-        for number, distance, own_code in zip(ids.tolist(), distances.tolist(), codes, strict=True):
-            label, name = rows[number]
-            hits.append(Hit(number, label, distance, -float(distance), name, own_code.tobytes()))
-        out.append(Answer(snapshot.version, "hamming", code.tobytes(), hits, thumbnail))
+        distances = hamming(query, codes)[0] if len(ids) else ids
+        hits = [
+            Hit(number, *rows[number], distance, score, code.tobytes())
+            for number, distance, score, code in zip(
+                ids.tolist(), distances.tolist(), best.tolist(), codes, strict=True
+            )
+        ]
+        out.append(Answer(snapshot.version, ask.rank, query.tobytes(), hits, thumbnail))
     return out
 
 
-def _find(snapshot: Snapshot, packed: Array, wanted: Wanted, own: Array | None) -> list[tuple[Array, Array]]:
-    """Distances and ids for each query."""
-    allowed = None if wanted.classes is None else snapshot.ids_of(wanted.classes)
-    if wanted.radius is None:
-        distances, ids = snapshot.index.search(packed, wanted.k if own is None else wanted.k + 1, allowed)
-        found = [(d[i >= 0], i[i >= 0]) for d, i in zip(distances, ids, strict=True)]
+def _find(snapshot: Snapshot, scores: Array, ask: Wanted, own: Array | None) -> list[tuple[Array, Array]]:
+    """Scores of the ranking and ids for each query, best first."""
+    assert snapshot.ranker is not None
+    allowed = None if ask.classes is None else snapshot.ids_of(ask.classes)
+    if ask.radius is not None:
+        found = snapshot.ranker.within(ask.rank, scores, ask.radius, allowed)
     else:
-        found = snapshot.index.radius(packed, wanted.radius, allowed)
+        found = snapshot.ranker.nearest(ask.rank, scores, ask.k + (own is not None), allowed)
     if own is not None:
-        found = [(d[i != me], i[i != me]) for (d, i), me in zip(found, own, strict=True)]
-    stop = wanted.k if wanted.radius is None else None
-    return [(d[:stop], i[:stop]) for d, i in found]
+        found = [(s[i != me], i[i != me]) for (s, i), me in zip(found, own, strict=True)]
+    stop = ask.k if ask.radius is None else None
+    return [(s[:stop], i[:stop]) for s, i in found]
 
 
 def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Any, str]]:
     """Label and name of items by their ids."""
     every = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *ids])).tolist()
     rows = {row[0]: (snapshot.classes.get(row[2]), row[3]) for row in catalogue.rows_in("items", "id", every)}
-    if len(rows) < len(every):
-        raise Stale(
-            f"{catalogue.path} is damaged: items are missing; restore it from a copy of the database."
-        )
+    if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
+        raise catalogue.corrupt("items are missing")
     return rows
-
-
-class Stale(CorruptFile):
-    """Something that the snapshot counts on is gone: by a compaction in another process, or by damage."""

@@ -16,10 +16,11 @@ from sihash.database import files
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import DatabaseError, NoSuchItem
 from sihash.database.labels import ItemClasses
+from sihash.database.ranking import Ranker, fits_table, semantic_index
 from sihash.database.segments import Places, Segment
 from sihash.database.shared import SharedLock
 from sihash.hashing import SIH
-from sihash.index import CodeIndex, open_index
+from sihash.index import CodeIndex, SemanticIndex, open_index
 
 Label = str | int | None
 
@@ -95,8 +96,11 @@ class Snapshot:
         for _, operation, number in removed:
             ids_removed[operation].append(number)
         self._replay(self.log.operations.values(), ids_removed)
+        self.ranker: Ranker | None = None
         if searchable:
-            self.index: CodeIndex = open_index(self.meta["index"], self.n_bits)
+            self.ranker = Ranker(self.hasher, open_index(self.meta["index"], self.n_bits), self.codes)
+            if self._table_fits():
+                self.ranker.semantic = semantic_index(self.hasher)
             self._follow_index({})
 
     @property
@@ -106,6 +110,11 @@ class Snapshot:
     @property
     def version(self) -> int:
         return self.log.last.version
+
+    @property
+    def index(self) -> CodeIndex:
+        assert self.ranker is not None  # searchable
+        return self.ranker.index
 
     @property
     def n_bits(self) -> int:
@@ -203,21 +212,33 @@ class Snapshot:
                 removed[operation].append(number)
         fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
         with self.lock.writing():
-            before = {id(s): s.alive.copy() for s in self.places.segments}
+            before = {segment.number: segment.alive.copy() for segment in self.places.segments}
             self.places = Places([*self.places.segments, *fresh])
             self._replay(new, removed)
-            if hasattr(self, "index"):
-                self._follow_index(before)
+            self._follow_index(before)
             self.classes.update({number: json.loads(text) for number, text in new_classes})
             for operation in new:
                 self.log.append(operation)
         return True
 
     def _follow_index(self, before: dict[int, Array]) -> None:
+        """Bring the indexes from what was alive in each segment to what is."""
+        if self.ranker is None:
+            return
+        if not self._table_fits():
+            self.ranker.semantic = None
+        indexes: list[CodeIndex | SemanticIndex] = [self.ranker.index]
+        if self.ranker.semantic is not None:
+            indexes.append(self.ranker.semantic)
         for segment in self.places.segments:
-            was = before.get(id(segment), np.zeros(len(segment.ids), dtype=bool))
+            was = before.get(segment.number, np.zeros(len(segment.ids), dtype=bool))
             gone, come = was & ~segment.alive, segment.alive & ~was
-            if gone.any():
-                self.index.remove(segment.ids[gone])
-            if come.any():
-                self.index.add(segment.ids[come], segment.codes[come])
+            for index in indexes:
+                if gone.any():
+                    index.remove(segment.ids[gone])
+                if come.any():
+                    index.add(segment.ids[come], segment.codes[come])
+
+    def _table_fits(self) -> bool:
+        n_items = sum(int(segment.alive.sum()) for segment in self.places.segments)
+        return fits_table(n_items, len(self.hasher.classes_))
