@@ -51,9 +51,9 @@ def in_process(template, tmp_path) -> Iterator[TestClient]:
         yield client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served(template, tmp_path_factory) -> Iterator[Served]:
-    """A service for the tests of one file, over a copy of the database."""
+    """A service over a copy of the database; tests leave the collection as they found it."""
     copy = shutil.copytree(template, tmp_path_factory.mktemp("served") / "digits")
     with running(copy) as service:
         yield service

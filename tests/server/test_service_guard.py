@@ -80,7 +80,8 @@ def test_reading_is_free_on_the_loopback_only(local, public):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "", "169.254.169.254", "x:y:z"]
+    "host",
+    ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "", "169.254.169.254", "x:y:z"],
 )
 def test_foreign_hosts_are_refused_on_every_route(local, host):
     for method, path in [*routes(local), ("GET", "/"), ("GET", "/page/main.js")]:

@@ -1,4 +1,4 @@
-"""One update of a database, as a process: ``python -m … DB STATE STRATEGY COMPARE``.
+"""One update of a database, as a process: ``python -m … DB STATE LOCK STRATEGY COMPARE``.
 
 Started by `sihash.server.updates`. It runs at low priority, so that searches hardly notice.
 """
@@ -17,7 +17,7 @@ from sihash.server.models import UpdateState
 from sihash.server.updates import write_state
 
 TELL_SECONDS = 0.2
-NICENESS = 19
+NICENESS = 5  # lower would starve an update on a busy machine
 # Shares of the phases where nothing is known of earlier updates.
 USUAL = {"learning": 0.6, "encoding": 0.2, "comparing": 0.2}
 
@@ -81,7 +81,7 @@ class Teller:
         write_state(self._path, self._state)
 
 
-def main(path: str, state: str, strategy: str, compare: str) -> None:
+def main(path: str, state: str, lock: str, strategy: str, compare: str) -> None:
     os.nice(NICENESS)
     database = ImageDatabase(path)
     teller = Teller(Path(state), expected_seconds(database, strategy))
@@ -101,6 +101,8 @@ def main(path: str, state: str, strategy: str, compare: str) -> None:
     else:
         scores = dict(report.compared)
         teller.end(state="done", share=1.0, seconds_left=0.0, scores=scores, version=report.version)
+    finally:
+        os.close(int(lock))  # the last word is out: another may start while this process packs up
 
 
 if __name__ == "__main__":

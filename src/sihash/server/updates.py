@@ -43,7 +43,7 @@ class Updates:
                 state="running", strategy=strategy, compare=compare, phase="starting", started=time.time()
             )
             write_state(self._state, first)
-            arguments = [self._database, str(self._state), strategy, str(int(compare))]
+            arguments = [self._database, str(self._state), str(lock), strategy, str(int(compare))]
             # The child keeps the lock: it has the same open file, locked until both have closed it.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sihash.server.update_process", *arguments],

@@ -1,0 +1,195 @@
+"""Updates: followed from any worker, one at a time, harmless when they fail, unseen by searches."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections import defaultdict
+
+import httpx
+import pytest
+from services import FIRST_CLASSES, IS_SOAK, N_KNOWN, TOKEN, memory_of, running, wait_until
+
+from sihash.client import Client, ServiceError
+from sihash.database import ImageDatabase
+from sihash.server.models import UpdateState
+from sihash.server.update_process import Teller, expected_seconds
+from sihash.server.updates import Updates, write_state
+
+N_CLIENTS = 64
+LOAD_SECONDS = 60 if IS_SOAK else 4  # at least; the update decides
+
+
+@pytest.fixture(scope="module")
+def two_workers(template, tmp_path_factory):
+    copy = shutil.copytree(template, tmp_path_factory.mktemp("served") / "digits")
+    with running(copy, "--workers", "2") as service:
+        yield service
+
+
+def new_images(digits, start=N_KNOWN, n=40):
+    """Images of classes that the database does not know."""
+    found = [data for data, label in digits[start:] if int(label) >= FIRST_CLASSES]
+    return {f"new-{k}.png": data for k, data in enumerate(found[:n])}
+
+
+def test_an_update_to_its_end(two_workers, digits):
+    with two_workers.client() as client:
+        client.add_batch(new_images(digits), label="seven and more")
+        assert client.info().n_waiting == 40
+        version = client.info().version
+        assert client.start_update(compare=True).state == "running"
+        with pytest.raises(ServiceError) as caught:
+            client.start_update()
+        assert caught.value.status == 409
+        states = list(client.follow_update())
+        assert {state.state for state in states[:-1]} == {"running"}
+        shares = [state.share for state in states]
+        assert shares == sorted(shares)
+        assert len({state.phase for state in states}) >= 2
+        last = states[-1]
+        assert (last.state, last.share, last.version) == ("done", 1.0, version + 1)
+        assert set(last.scores) == {"passive", "incremental", "scratch"}
+        assert last.scores["incremental"] > last.scores["passive"]
+        for _ in range(10):  # whichever worker answers
+            with two_workers.client() as fresh:
+                assert fresh.info().version == version + 1
+                assert fresh.search_item(0).version == version + 1
+                assert next(fresh.follow_update()) == last
+        kept = client.versions().versions[-1]
+        assert kept.scores == last.scores
+        assert client.undo().undone == "update"
+        assert client.info().version == version
+        assert client.update(strategy="scratch").state == "done"
+
+
+def test_metrics_are_of_all_workers_together(two_workers):
+    for _ in range(30):
+        with two_workers.client() as fresh:
+            fresh.bits()
+    lines = httpx.get(f"{two_workers.address}/metrics").text.splitlines()
+    [line] = [one for one in lines if one.startswith('sihash_requests_total{route="/v1/bits",status="200"}')]
+    assert float(line.split()[-1]) == 30
+
+
+def test_events_are_server_sent_events(two_workers):
+    with (
+        httpx.Client(base_url=two_workers.address) as http,
+        http.stream("GET", "/v1/updates/events") as answer,
+    ):
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = answer.iter_lines()
+        assert next(lines) == "event: update"
+        assert UpdateState.model_validate(json.loads(next(lines).removeprefix("data: ")))
+        assert next(lines) == ""
+
+
+def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tmp_path, digits):
+    copy = shutil.copytree(template, tmp_path / "digits")
+    with ImageDatabase(copy) as database:
+        database.add(list(new_images(digits).values()), labels=["new"] * 40)
+        updates = Updates(str(copy), str(tmp_path))
+        assert updates.state().state == "idle"
+        updates.start("incremental", False)
+        other = Updates(str(copy), str(tmp_path))  # as another worker sees it
+        assert other.state().state == "running"
+        os.kill(updates._process.pid, signal.SIGKILL)
+        wait_until(lambda: updates.state().state != "running")
+        assert updates.state().state == other.state().state == "failed"
+        assert "interrupted" in other.state().error
+        version = database.version
+        other.start("incremental", False)
+        wait_until(lambda: other.state().state == "done")
+        assert database.version == version + 1
+        assert database.verify() == []
+
+
+def test_an_update_that_cannot_be_done_says_why(template, tmp_path):
+    copy = shutil.copytree(template, tmp_path / "digits")
+    with ImageDatabase(copy) as database:
+        database.remove_classes([str(label) for label in range(1, FIRST_CLASSES)])
+    updates = Updates(str(copy), str(tmp_path))
+    updates.start("incremental", False)
+    wait_until(lambda: updates.state().state != "running")
+    state = updates.state()
+    assert state.state == "failed"
+    assert "class" in state.error
+    assert str(copy) not in state.error
+
+
+def test_stopping_the_service_stops_its_update(template, tmp_path):
+    updates = Updates(str(shutil.copytree(template, tmp_path / "digits")), str(tmp_path))
+    updates.start("scratch", True)
+    updates.stop()
+    assert updates.state().state == "failed"
+
+
+def test_time_left_is_learned_from_earlier_updates(template, tmp_path):
+    path = tmp_path / "state.json"
+    write_state(path, UpdateState(state="running"))
+    teller = Teller(path, {"learning": 0.4, "encoding": 0.4})
+    teller.progress("learning", 0.0)
+    wait_until(lambda: (UpdateState.model_validate_json(path.read_bytes()).seconds_left or 0) > 0)
+    teller.progress("encoding", 0.0)
+    assert UpdateState.model_validate_json(path.read_bytes()).share == pytest.approx(0.5, abs=0.2)
+    teller.end(state="done", share=1.0)
+    time.sleep(0.5)
+    assert UpdateState.model_validate_json(path.read_bytes()).state == "done"  # nothing is told after the end
+    with ImageDatabase(template) as database:
+        assert expected_seconds(database, "incremental") == {}
+
+
+def test_64_clients_search_while_an_update_runs(two_workers, digits):
+    """No failed request, no answer of a mixed version, flat memory."""
+    with two_workers.client() as client:
+        client.add_batch(new_images(digits, N_KNOWN + 300), label="load")
+        oracle = {}  # version → query → answer
+        queries = list(range(0, 200, 25))
+        oracle[client.info().version] = {q: client.search_item(q, k=10) for q in queries}
+        before = sum(memory_of(pid) for pid in worker_pids(two_workers))
+        seen = defaultdict(list)
+        problems: list[Exception] = []
+        stop = threading.Event()
+
+        def search(number: int) -> None:
+            try:
+                with Client(two_workers.address, token=TOKEN) as own:
+                    k = number
+                    while not stop.is_set():
+                        query = queries[k % len(queries)]
+                        seen[number].append((query, own.search_item(query, k=10)))
+                        k += 1
+            except Exception as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=search, args=(number,)) for number in range(N_CLIENTS)]
+        for thread in threads:
+            thread.start()
+        start = time.monotonic()
+        time.sleep(0.5)
+        last = client.update()
+        while time.monotonic() - start < LOAD_SECONDS:
+            time.sleep(0.1)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        oracle[last.version] = {q: client.search_item(q, k=10) for q in queries}
+        after = sum(memory_of(pid) for pid in worker_pids(two_workers))
+    assert problems == []
+    answers = [pair for pairs in seen.values() for pair in pairs]
+    assert len(seen) == N_CLIENTS
+    for query, answer in answers:
+        assert answer == oracle[answer.version][query]
+    assert {answer.version for _, answer in answers} == set(oracle)  # before and after the switch
+    assert after - before < 150 << 20
+
+
+def worker_pids(service):
+    """Processes that have the port open: the workers."""
+    folder = f"/proc/{service.process.pid}/task/{service.process.pid}/children"
+    with open(folder) as file:
+        return [int(pid) for pid in file.read().split()]

@@ -1,0 +1,245 @@
+"""What comes in: hostile images, bodies that are too large or too slow, connections that say nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+from mutations import encoded, mutated
+from services import IS_SOAK, TOKEN, free_port, is_ready, memory_of, wait_until
+
+from sihash.features import BadImage
+from sihash.features.images import decode
+from sihash.server import bodies, protocol
+from sihash.server.bodies import MAX_IMAGE, Bodies
+from sihash.server.decoder import FORMATS, MAX_PIXELS
+from sihash.server.uploads import Decoders
+
+N_MUTATED = 20_000 if IS_SOAK else 160
+HELD_SECONDS = 30  # an answer that takes longer counts as none
+BEARER = {"authorization": f"Bearer {TOKEN}"}
+
+
+# Images.
+
+
+def test_mutated_images_do_no_harm(served):
+    """No crash, no hang, no 5xx, bounded memory; and the next search works."""
+    with httpx.Client(base_url=served.address, timeout=HELD_SECONDS) as http:
+
+        def send(data: bytes) -> int:
+            return http.post(
+                "/v1/search/image", content=data, headers={"content-type": "image/png"}
+            ).status_code
+
+        before = memory_of(served.process.pid)
+        with ThreadPoolExecutor(2) as pool:
+            statuses = list(pool.map(send, mutated(N_MUTATED)))
+        assert set(statuses) <= {200, 422}
+        assert 0.05 < statuses.count(200) / len(statuses) < 0.95  # some survive, most do not
+        assert memory_of(served.process.pid) - before < 200 << 20
+        assert http.get("/v1/items/1/search").status_code == 200
+    assert served.process.poll() is None
+
+
+def test_the_decoder_agrees_with_the_library(tmp_path):
+    """The same pixels, or a refusal by both: it is the same code, in another process with narrower limits."""
+
+    async def run() -> int:
+        decoders = Decoders(str(tmp_path))
+        await decoders.start()
+        agreed = 0
+        rng = np.random.default_rng(0)
+        whole = [encoded(kind, rng) for kind in FORMATS]
+        for data in [*whole, *mutated(40, seed=1)]:
+            with contextlib.suppress(BadImage):
+                found = await decoders.decode(data)
+                assert found.tobytes() == decode(data, formats=FORMATS, max_pixels=MAX_PIXELS).tobytes()
+                agreed += 1
+        await decoders.stop()
+        return agreed
+
+    assert asyncio.run(run()) >= len(FORMATS)
+
+
+def test_a_decoder_that_dies_is_replaced(tmp_path, digits):
+    async def run() -> None:
+        decoders = Decoders(str(tmp_path))
+        await decoders.start()
+        os.kill(decoders._process.pid, signal.SIGKILL)
+        await decoders._process.wait()
+        assert (await decoders.decode(digits[0][0])).size == (48, 48)
+        await decoders.stop()
+
+    asyncio.run(run())
+
+
+def test_what_takes_too_long_is_cut_off(tmp_path, digits, monkeypatch):
+    """A child that does not answer is given up, and the next image is decoded."""
+    monkeypatch.setattr("sihash.server.uploads.SECONDS", -1.8)  # a fifth of a second
+
+    async def run() -> None:
+        decoders = Decoders(str(tmp_path))
+        await decoders.start()
+        os.kill(decoders._process.pid, signal.SIGSTOP)
+        with pytest.raises(BadImage, match="more time"):
+            await decoders.decode(digits[0][0])
+        os.kill(decoders._process.pid, signal.SIGCONT)
+        monkeypatch.setattr("sihash.server.uploads.SECONDS", 8)
+        assert (await decoders.decode(digits[0][0])).size == (48, 48)
+        await decoders.stop()
+
+    asyncio.run(run())
+
+
+def test_wrong_types_are_refused(served, digits):
+    for kind in ("text/plain", "multipart/form-data; boundary=x", "application/x-www-form-urlencoded", ""):
+        answer = httpx.post(
+            f"{served.address}/v1/search/image", content=digits[0][0], headers={"content-type": kind}
+        )
+        assert answer.status_code == 415
+
+
+# Bodies.
+
+
+def test_a_huge_body_is_refused_before_it_is_sent(served):
+    """By its announcement, and, without one, as soon as it is too long."""
+    where = urlsplit(served.address)
+    head = "POST /v1/search/image HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: image/png\r\n"
+    with socket.create_connection((where.hostname, where.port), timeout=HELD_SECONDS) as line:
+        line.sendall(f"{head}Content-Length: {10 << 30}\r\n\r\n".encode())
+        assert b" 413 " in line.recv(200)
+
+    def endless():
+        for _ in range(MAX_IMAGE // (1 << 20) + 200):
+            yield bytes(1 << 20)
+
+    before = memory_of(served.process.pid)
+    with contextlib.suppress(httpx.TransportError):  # it may hang up on us
+        answer = httpx.post(
+            f"{served.address}/v1/search/image", content=endless(), headers={"content-type": "image/png"}
+        )
+        assert answer.status_code == 413
+    assert memory_of(served.process.pid) - before < 60 << 20
+    assert is_ready(served.address)
+
+
+@pytest.mark.parametrize("path", ["/v1/search/vector", "/v1/items/remove", "/v1/updates", "/v1/undo"])
+def test_small_bodies_have_a_small_limit(served, path):
+    headers = {**BEARER, "content-type": "application/json"}
+    answer = httpx.post(f"{served.address}{path}", content=b" " * (2 << 20), headers=headers)
+    assert answer.status_code == 413
+
+
+async def _answer(app, path, messages):
+    """What a bare ASGI application says to these messages; the last one never ends."""
+    sent = []
+    waiting = list(messages)
+
+    async def receive():
+        if waiting:
+            return waiting.pop(0)
+        await asyncio.sleep(3600)
+
+    async def send(message):
+        sent.append(message)
+
+    await app({"type": "http", "method": "POST", "path": path, "headers": []}, receive, send)
+    return sent[0]["status"]
+
+
+async def _echo(scope, receive, send):
+    message = await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": [], "body": message["body"]})
+
+
+def _part(size, more=True):
+    return {"type": "http.request", "body": bytes(size), "more_body": more}
+
+
+def test_a_dripping_body_times_out_and_holds_up_nobody(monkeypatch):
+    monkeypatch.setattr(bodies, "READ_SECONDS", 0.2)
+
+    async def run():
+        app = Bodies(_echo)
+        slow = [asyncio.create_task(_answer(app, "/v1/items", [_part(1)])) for _ in range(50)]
+        assert await _answer(app, "/v1/items", [_part(10, False)]) == 200
+        assert not any(task.done() for task in slow)
+        assert set(await asyncio.gather(*slow)) == {408}
+        assert app.n_held == 0
+
+    asyncio.run(run())
+
+
+def test_all_bodies_together_are_bounded(monkeypatch):
+    monkeypatch.setattr(bodies, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "MAX_HELD", 1000)
+
+    async def run():
+        app = Bodies(_echo)
+        held = asyncio.create_task(_answer(app, "/v1/items", [_part(900)]))
+        await asyncio.sleep(0.05)
+        assert await _answer(app, "/v1/items", [_part(200, False)]) == 503
+        assert await _answer(app, "/v1/items", [_part(50, False)]) == 200
+        assert await held == 408
+        assert await _answer(app, "/v1/items", [_part(200, False)]) == 200
+        assert await _answer(app, "/v1/items", [_part(1), {"type": "http.disconnect"}]) == 400
+
+    asyncio.run(run())
+
+
+# Connections.
+
+
+def test_silent_and_dripping_connections_are_closed(monkeypatch):
+    """Headers have to be complete in time; meanwhile others are served."""
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.5)
+    port = free_port()
+    config = uvicorn.Config(
+        _hello, port=port, http=protocol.PunctualProtocol, lifespan="off", log_level="error"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        lines = [socket.create_connection(("127.0.0.1", port), timeout=HELD_SECONDS) for _ in range(20)]
+        for line in lines[10:]:
+            line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        assert httpx.get(f"http://127.0.0.1:{port}/").text == "hello"
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}"
+        ) as kept:  # a kept connection outlives the deadline
+            kept.get("/")
+            time.sleep(0.8)
+            assert kept.get("/").text == "hello"
+        for line in lines:
+            assert line.recv(1) == b""  # closed
+            line.close()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+async def _hello(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b"hello"})
+
+
+def test_nothing_is_left_behind(served):
+    """The service keeps no file of an upload."""
+    folders = [path for path in Path(served.database).iterdir() if path.is_dir()]
+    assert {folder.name for folder in folders} == {"segments", "models"}
