@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from sihash.engines.cluster import connect, current_client
 from sihash.engines.disk import Scratch
-from sihash.engines.local import LocalEngine
+from sihash.engines.local import Engine, LocalEngine
+from sihash.engines.matrix import is_dask_array
 
 
-def open_engine(name: Any) -> LocalEngine:
-    """The engine of a name: None or "local", "disk" or "disk:/directory"."""
+def open_engine(name: Any, X: Any = None) -> Engine:
+    """The engine of a name: None or "local", "disk", "disk:/directory", "dask", or a scheduler's address.
+
+    Without a name, rows ``X`` in a Dask array stay on the cluster of the current client, if there is one.
+    """
+    if name is None and is_dask_array(X) and current_client() is not None:
+        name = "dask"
     if name is None or name == "local":
         return LocalEngine()
     if isinstance(name, str) and (name == "disk" or name.startswith("disk:")):
@@ -18,4 +25,12 @@ def open_engine(name: Any) -> LocalEngine:
         if directory is not None and not os.path.isdir(directory):
             raise ValueError(f"engine={name!r}: there is no directory {directory}; make it first.")
         return LocalEngine(Scratch(directory))
-    raise ValueError(f'engine must be None, "local", "disk" or "disk:/directory", got {name!r}.')
+    if isinstance(name, str) and (name == "dask" or "://" in name):
+        client = connect(name)
+        from sihash.engines.dask import DaskEngine
+
+        return DaskEngine(client)
+    raise ValueError(
+        'engine must be None, "local", "disk", "disk:/directory", "dask" or the address of a Dask scheduler '
+        f"as in tcp://host:8786, got {name!r}."
+    )

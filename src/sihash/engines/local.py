@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 
 from sihash._typing import Array
@@ -13,11 +15,27 @@ Columns = dict[str, Array]
 """Row arrays by name: ``X``, class numbers ``y``, numbers ``pair`` of their code words, ``key``."""
 
 
+class Engine(Protocol):
+    """Lays rows out in blocks, wherever they are to lie."""
+
+    def take(self, X: Any) -> Any:
+        """Training rows as this engine lays them out."""
+
+    def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> RowBlocks: ...
+
+    def lay_out_again(
+        self, kernel: KernelMap, columns: Columns, shapes: list[tuple[int, int]], words: Array
+    ) -> RowBlocks: ...
+
+
 class LocalEngine:
     """Lays rows out in blocks whose wide arrays, ``X`` and ``Phi``, lie in ``store``."""
 
     def __init__(self, store: Store | None = None) -> None:
         self.store: Store = Memory() if store is None else store
+
+    def take(self, X: Any) -> Any:
+        return X
 
     def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> RowBlocks:
         """Rows in blocks, class after class: a class of some size has blocks, and so planes, to itself."""

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
+from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
 
+Call = tuple[Any, ...]  # the arguments of a function
 FEW_ROWS = 4096  # new rows that are not worth spreading
 
 
@@ -34,10 +36,12 @@ class PartedRows(RowBlocks):
         self._n_features, self._n_bits = n_features, n_bits
 
     @abstractmethod
-    def _run(
-        self, places: list[int], function: Callable[..., Any], calls: list[tuple[Any, ...]]
-    ) -> list[Any]:
+    def _run(self, places: list[int], function: Callable[..., Any], calls: list[Call]) -> list[Any]:
         """``function(rows, *call)`` for the parts at these places, side by side; ``sizes`` are renewed."""
+
+    @abstractmethod
+    def revive(self, kernel: KernelMap, words: Array, n_groups: int, live: Array) -> Array:
+        """Lay lost parts out again and set all codes back to the last checkpoint; see `DaskRows`."""
 
     @abstractmethod
     def derive(self, function: Callable[..., Block], *args: Any) -> PartedRows: ...
@@ -62,8 +66,14 @@ class PartedRows(RowBlocks):
         smallest = [int(k) for k in np.argsort(self.sizes, kind="stable")]
         places = smallest[:1] if n <= FEW_ROWS else smallest
         shares = np.array_split(np.arange(n), len(places))
-        calls = [({name: values[share] for name, values in columns.items()}, *args) for share in shares]
-        return self._run(places, function, calls)
+        dealt = [{name: values[share] for name, values in columns.items()} for share in shares]
+        results = self._run(places, function, [(own, *args) for own in dealt])
+        for place, own in zip(places, dealt, strict=True):
+            self._took(place, own)
+        return results
+
+    def _took(self, place: int, columns: dict[str, Array]) -> None:
+        """A part has taken new rows."""
 
     def __len__(self) -> int:
         return sum(self.sizes)

@@ -13,7 +13,8 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.engines import LocalEngine
+from sihash.engines import Engine, RowsLost
+from sihash.engines.parted import PartedRows
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate
 from sihash.hashing.objective import Objective, objective
@@ -28,6 +29,7 @@ from sihash.svm.machines import Machines
 
 N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 N_CALIBRATION_ROWS = 10_000
+MOST_LOSSES = 10  # of machines with rows that one run gets over
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Learner:
     """
 
     settings: Settings
-    engine: LocalEngine
+    engine: Engine
     kernel: KernelMap
     machines: Machines
     table: WordTable
@@ -71,9 +73,14 @@ class Learner:
     calibration: Array | None = None
 
     def twin(self) -> Learner:
+        try:
+            machines = self.machines.copy()
+        except RowsLost:
+            self._revive()
+            machines = self.machines.copy()
         return replace(
             self,
-            machines=self.machines.copy(),
+            machines=machines,
             table=self.table.copy(),
             labels=list(self.labels),
             key_of=self.key_of.copy(),
@@ -91,8 +98,23 @@ class Learner:
 
     def run(self, report: Report) -> None:
         """Algorithm 1 from the present codes and weights, until the codes stay or the rounds are over."""
+        n_lost, whole = 0, True
+        while True:
+            try:
+                if not whole:
+                    with report.phase("lost rows"):
+                        self._revive()
+                self._run_rounds(report)
+                break
+            except RowsLost:
+                n_lost, whole = n_lost + 1, False
+                if n_lost > MOST_LOSSES:
+                    raise
+        report.n_rows = len(self.machines.rows)
+
+    def _run_rounds(self, report: Report) -> None:
         s = self.settings
-        for _ in range(s.max_iter):
+        while len(report.rounds) < s.max_iter:
             with report.phase("binary SVMs"):
                 solution = solve_machines(self.machines, s.tol)
             with report.phase("multi-class SVM"):
@@ -100,10 +122,20 @@ class Learner:
             with report.phase("codes"):
                 coef = self.class_svm.W
                 flips = descend(self.machines, self.table, coef, self.live, s.lam * s.C_b, s.gamma)
+                if flips.any():
+                    self.machines.rows.checkpoint()
             report.rounds.append(Round(solution.n_steps, solution.gap, flips))
             if not flips.any():
                 break
-        report.n_rows = len(self.machines.rows)
+
+    def _revive(self) -> None:
+        """Bring rows back whose machine was lost, with the codes of the last finished round."""
+        rows = self.machines.rows
+        assert isinstance(rows, PartedRows)
+        keys = np.array(list(self.key_of.values()), dtype=np.int64)
+        pairs = rows.revive(self.kernel, self.table.words, self.settings.n_groups, keys)
+        self.table.counts = np.bincount(pairs, minlength=len(self.table.counts))
+        self.machines.restart()
 
     def _solve_classes(self) -> MulticlassSolution:
         """The second stage, over the distinct pairs of word and class."""
@@ -170,7 +202,7 @@ def second_stage(H: Array, W: Array) -> Array:
 
 def new_learner(
     settings: Settings,
-    engine: LocalEngine,
+    engine: Engine,
     kernel: KernelMap,
     X: Array,
     y: Array,

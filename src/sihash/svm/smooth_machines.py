@@ -55,6 +55,11 @@ class SmoothMachines(Machines):
         self.clock, self._factor = int(state["clock"][0]), state["factor"]
         self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
 
+    def restart(self) -> None:
+        super().restart()
+        self.fresh[:] = False
+        self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
+
     def row_arrays(self) -> dict[str, type]:
         return {"S": np.float32, **super().row_arrays()}
 

@@ -1,0 +1,297 @@
+"""Rows on the workers of a Dask cluster.
+
+Every worker holds one part of the rows, in an actor (`sihash.engines.worker`). A call of the solver is one
+message to each of them and one back. The driver keeps what it takes to lay a part out again when its worker
+is lost: where its vectors come from, and the code word of every row; not Φ, and none of the solver's state.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.engines.local import Columns
+from sihash.engines.matrix import Matrix, is_dask_array
+from sihash.engines.parted import Call, PartedRows, RowsLost
+from sihash.engines.worker import (
+    Failure,
+    NotHere,
+    Part,
+    deliver,
+    lay_out_part,
+    lay_out_part_again,
+    reset_codes,
+)
+from sihash.kernel import KernelMap
+from sihash.svm.blocks import Block, RowBlocks
+
+PATIENCE = 2  # seconds until the scheduler is asked whether a silent worker is still there
+TRIES = 3  # to lay rows out on workers that are lost meanwhile
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows as they came: ``X`` holds their vectors, or is the block of a Dask array that yields them.
+
+    ``rows`` picks those of ``X`` that are meant; ``key`` and ``y`` are theirs.
+    """
+
+    X: Any
+    rows: Array
+    key: Array
+    y: Array
+
+    def only(self, live: Array) -> Piece:
+        """The rows whose keys are ``live``."""
+        stays = np.isin(self.key, live)
+        return Piece(self.X, self.rows[stays], self.key[stays], self.y[stays])
+
+
+@dataclass
+class Crew:
+    """The actors that hold the parts; shared by all rows that were derived from each other."""
+
+    client: Any
+    actors: list[Any] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)  # places whose worker does not answer
+    numbers: Any = field(default_factory=count)  # for rows, each a number of its own
+    forgotten: list[int] = field(default_factory=list)  # rows that nobody here needs any more
+
+    def hire(self, address: str) -> Any:
+        """An actor on this worker, with as many threads as the worker has."""
+        n_threads = self.client.nthreads()[address]
+        with self.client.as_current():  # an actor belongs to the client that is current where it is made
+            future = self.client.submit(
+                Part, n_threads, actor=True, workers=[address], allow_other_workers=False, pure=False
+            )
+            return future.result()
+
+    def replace(self, place: int) -> None:
+        """Another worker for a part: the one that holds the fewest."""
+        held = dict.fromkeys(self.client.nthreads(), 0)
+        for k, address in enumerate(self.addresses):
+            if k not in self.gone and address in held:
+                held[address] += 1
+        if not held:
+            raise ConnectionError("All Dask workers are gone; start some, and fit again.")
+        self.addresses[place] = min(held, key=lambda address: held[address])
+        self.actors[place] = self.hire(self.addresses[place])
+        self.gone.discard(place)
+
+    def call(self, places: list[int], method: str, calls: list[Call]) -> list[Any]:
+        """What the actors at these places answer, side by side; None from one that is gone."""
+        answers = [self._start(place, method, call) for place, call in zip(places, calls, strict=True)]
+        results = [self._wait(place, answer) for place, answer in zip(places, answers, strict=True)]
+        for result in results:
+            if isinstance(result, Failure):
+                raise result.error
+        return results
+
+    def _start(self, place: int, method: str, call: Call) -> Any:
+        if place in self.gone:
+            return None
+        try:
+            return getattr(self.actors[place], method)(*call)
+        except RuntimeError:  # "Worker holding Actor was lost"
+            self.gone.add(place)
+            return None
+
+    def _wait(self, place: int, answer: Any) -> Any:
+        while answer is not None:
+            # Failures of functions come as results, so what is raised here is the loss of the worker, or our
+            # patience: a connection to one that is gone is tried for long, but the scheduler knows.
+            try:
+                return answer.result(timeout=PATIENCE)
+            except Exception:
+                if answer.done() or self.addresses[place] not in self.client.nthreads():
+                    self.gone.add(place)
+                    return None
+        return None
+
+
+class DaskRows(PartedRows):
+    """Rows on Dask workers, under ``number`` in every actor of the crew.
+
+    ``pieces[k]`` is what part k was made of; ``pair[key]`` the number of a row's code word, as of the last
+    checkpoint.
+    """
+
+    def __init__(
+        self, crew: Crew, sizes: list[int], shape: tuple[int, int], pieces: list[list[Piece]], pair: Array
+    ) -> None:
+        super().__init__(sizes, *shape)
+        self.crew, self.pieces, self.pair = crew, pieces, pair
+        self.number = next(crew.numbers)
+        self.lost: set[int] = set()
+        finalize(self, crew.forgotten.append, self.number)
+
+    def _run(self, places: list[int], function: Callable[..., Any], calls: list[Call]) -> list[Any]:
+        return self._call(places, function, calls, None)
+
+    def _call(
+        self, places: list[int], function: Callable[..., Any], calls: list[Call], derived: int | None
+    ) -> list[Any]:
+        forget, self.crew.forgotten[:] = list(self.crew.forgotten), []
+        messages = [(self.number, function, call, derived, forget) for call in calls]
+        results = []
+        for place, answer in zip(places, self.crew.call(places, "run", messages), strict=True):
+            if answer is None or isinstance(answer, NotHere):
+                self.lost.add(place)
+            else:
+                result, self.sizes[place] = answer
+                results.append(result)
+        if self.lost:
+            raise RowsLost(f"{len(self.lost)} of {len(self.sizes)} Dask workers with training rows are gone.")
+        return results
+
+    def derive(self, function: Callable[..., Block], *args: Any) -> DaskRows:
+        shape = self.n_features, self.n_bits
+        pieces = [list(own) for own in self.pieces]
+        twin = DaskRows(self.crew, list(self.sizes), shape, pieces, self.pair)
+        self._call(self._filled, RowBlocks.derive, [(function, *args)] * self.n_parts, twin.number)
+        twin._n_features, twin._n_bits = twin.parts(_shape)[0]
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DaskRows:
+        return self.derive(_deep_copy)
+
+    def lay_out(self, places: list[int], function: Callable[..., RowBlocks], calls: list[Call]) -> None:
+        """Let the parts at these places make their rows: ``function(pieces, *call)``."""
+        for _ in range(TRIES):
+            for place in self.crew.gone.intersection(places):
+                self.crew.replace(place)
+            tables = [[self._columns(piece, place) for piece in self.pieces[place]] for place in places]
+            filled = [(own, *call) for own, call in zip(tables, calls, strict=True)]
+            answers = self.crew.call(places, "build", [(self.number, function, call) for call in filled])
+            for place, n in zip(places, answers, strict=True):
+                self.sizes[place] = n or 0
+            missed = [k for k, n in enumerate(answers) if n is None]
+            if not missed:
+                return
+            places, calls = [places[k] for k in missed], [calls[k] for k in missed]
+        raise RowsLost("Dask workers are lost as soon as they are given rows; do they have enough memory?")
+
+    def _columns(self, piece: Piece, place: int) -> dict[str, Any]:
+        """The columns of a piece for a worker. A block of a Dask array is brought there by Dask."""
+        X: Any = secrets.token_hex(8)
+        if isinstance(piece.X, np.ndarray):
+            X = piece.X[piece.rows]
+        else:
+            client = self.crew.client
+            where = {"workers": [self.crew.addresses[place]], "allow_other_workers": False}
+            client.submit(deliver, client.compute(piece.X.block), piece.rows, X, pure=False, **where).result()
+        return {"X": X, "y": piece.y, "key": piece.key, "pair": self.pair[piece.key]}
+
+    # Rows that outlive their worker.
+
+    def _took(self, place: int, columns: Columns) -> None:
+        key = columns["key"]
+        self.pieces[place].append(Piece(columns["X"], np.arange(len(key)), key, columns["y"]))
+        self._note(key, columns["pair"])
+
+    def _note(self, key: Array, pair: Array) -> None:
+        noted = np.zeros(max(len(self.pair), int(key.max(initial=-1)) + 1), np.int32)
+        noted[: len(self.pair)] = self.pair
+        noted[key] = pair
+        self.pair = noted  # a new array: rows that these were derived from keep theirs
+
+    def checkpoint(self) -> None:
+        self._note(self.column("key"), self.column("pair"))
+
+    def revive(self, kernel: KernelMap, words: Array, n_groups: int, live: Array) -> Array:
+        """Lay lost parts out again, on other workers, and set all codes back to the last checkpoint.
+
+        ``live`` are the keys of the rows that there should be; returns the pair of each. What a solver keeps
+        in the blocks is to be made anew.
+        """
+        lost = sorted(self.lost)
+        for place in lost:
+            self.pieces[place] = [piece.only(live) for piece in self.pieces[place]]
+        self.lay_out(lost, lay_out_part, [(kernel, n_groups, words)] * len(lost))
+        self.lost.clear()
+        keys = self.parts(RowBlocks.column, "key")
+        self.deal(reset_codes, [self.pair[key] for key in keys], words)
+        return self.pair[live]
+
+
+def _shape(rows: RowBlocks) -> tuple[int, int]:
+    return rows.n_features, rows.n_bits
+
+
+def _deep_copy(block: Block) -> Block:
+    return Block(block.n, block.group, **{name: array.copy() for name, array in block.arrays.items()})
+
+
+class DaskEngine:
+    """Lays rows out on Dask workers: a Dask array where its blocks lie, other rows in equal shares."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DaskEngine:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A hasher with training rows on a Dask cluster cannot be pickled; use save and load.")
+
+    def take(self, X: Any) -> Any:
+        """Training rows as this engine lays them out."""
+        return Matrix(X, self.client) if is_dask_array(X) else X
+
+    def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> DaskRows:
+        X = columns["X"]
+        if isinstance(X, Matrix):
+            places = X.places()
+        else:
+            shares = np.array_split(np.arange(len(X)), len(self.client.nthreads()))
+            places = {
+                address: [(X[share[0] : share[-1] + 1], int(share[0]))]
+                for address, share in zip(self.client.nthreads(), shares, strict=True)
+                if len(share)
+            }
+        rows = self._rows(kernel, columns, words, places)
+        everywhere = list(range(len(places)))
+        rows.lay_out(everywhere, lay_out_part, [(kernel, n_groups, words)] * len(places))
+        return rows
+
+    def lay_out_again(
+        self, kernel: KernelMap, columns: Columns, shapes: list[tuple[int, int]], words: Array
+    ) -> DaskRows:
+        stops = np.cumsum([n for n, _ in shapes])
+        cuts = np.searchsorted(stops, np.linspace(0, stops[-1], len(self.client.nthreads()) + 1)[1:-1])
+        runs = [run for run in np.split(np.arange(len(shapes)), cuts) if len(run)]
+        places: dict[str, list[tuple[Any, int]]] = {}
+        for address, run in zip(self.client.nthreads(), runs, strict=False):
+            first, last = int(stops[run[0]] - shapes[run[0]][0]), int(stops[run[-1]])
+            places[address] = [(columns["X"][first:last], first)]
+        rows = self._rows(kernel, columns, words, places)
+        calls = [(kernel, [shapes[k] for k in run], words) for run in runs]
+        rows.lay_out(list(range(len(places))), lay_out_part_again, calls)
+        return rows
+
+    def _rows(
+        self, kernel: KernelMap, columns: Columns, words: Array, places: dict[str, list[tuple[Any, int]]]
+    ) -> DaskRows:
+        """Rows that know what their parts are to be made of: vectors, and where these begin, by address."""
+        crew = Crew(self.client)
+        for address in places:
+            crew.addresses.append(address)
+            crew.actors.append(crew.hire(address))
+
+        def piece(X: Any, start: int) -> Piece:
+            own = slice(start, start + len(X))
+            return Piece(X, np.arange(len(X)), columns["key"][own], columns["y"][own])
+
+        pieces = [[piece(X, start) for X, start in held] for held in places.values()]
+        shape = kernel.n_features_out, words.shape[1]
+        rows = DaskRows(crew, [0] * len(pieces), shape, pieces, np.zeros(0, np.int32))
+        rows._note(columns["key"], columns["pair"])
+        return rows

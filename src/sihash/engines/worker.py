@@ -1,0 +1,134 @@
+"""What a Dask worker holds: its part of the rows, as ordinary blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import ExitStack
+from contextvars import copy_context
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.engines.local import Columns, LocalEngine
+from sihash.kernel import KernelMap
+from sihash.svm.blocks import RowBlocks
+from sihash.threads import team
+
+inbox: dict[str, Array] = {}  # vectors that Dask has brought to this process, until a part takes them
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """An exception of the function itself, told apart from a worker that is gone."""
+
+    error: Exception
+
+
+@dataclasses.dataclass(frozen=True)
+class NotHere:
+    """The worker is there, but not these rows: it was started again."""
+
+
+class Part:
+    """An actor that holds rows by number and lets functions loose on them, with a team of threads."""
+
+    def __init__(self, n_threads: int) -> None:
+        self._rows: dict[int, RowBlocks] = {}
+        self._context = copy_context()
+        self._context.run(ExitStack().enter_context, team(n_threads))
+
+    def build(self, number: int, function: Callable[..., RowBlocks], args: tuple[Any, ...]) -> Any:
+        """Hold the rows that ``function(*args)`` makes; returns how many."""
+        try:
+            self._rows[number] = self._context.run(function, *args)
+            return len(self._rows[number])
+        except Exception as error:
+            return Failure(error)
+
+    def run(
+        self,
+        number: int,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        derived: int | None,
+        forget: list[int],
+    ) -> Any:
+        """``function(rows, *args)``, and how many rows there are then.
+
+        A result that is to stay here, as rows, is given the number ``derived``.
+        """
+        for old in forget:
+            self._rows.pop(old, None)
+        if number not in self._rows:
+            return NotHere()
+        rows = self._rows[number]
+        try:
+            result = self._context.run(function, rows, *own(args))
+        except Exception as error:
+            return Failure(error)
+        if derived is not None:
+            self._rows[derived], result = result, None
+        return result, len(rows)
+
+    def n_held(self) -> int:
+        return len(self._rows)
+
+
+def own(value: Any) -> Any:
+    """A copy of all arrays in arguments: those from the network are misaligned, products with them slow."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, tuple | list):
+        return type(value)(map(own, value))
+    if isinstance(value, dict):
+        return {key: own(each) for key, each in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [field.name for field in dataclasses.fields(value)]
+        return dataclasses.replace(value, **{name: own(getattr(value, name)) for name in fields})
+    return value
+
+
+def deliver(X: Array, rows: Array, token: str) -> None:
+    """Leave rows of a block for the part in this process."""
+    inbox[token] = X if len(rows) == len(X) else X[rows]
+
+
+def lay_out_part(pieces: list[Columns], kernel: KernelMap, n_groups: int, words: Array) -> RowBlocks:
+    """Rows of several pieces in blocks. The vectors ``X`` of a piece may be the token of a delivery."""
+    columns = _joined(pieces)
+    if not len(columns["y"]):
+        return RowBlocks([])
+    return LocalEngine().lay_out(kernel, columns, n_groups, words)
+
+
+def lay_out_part_again(
+    pieces: list[Columns], kernel: KernelMap, shapes: list[tuple[int, int]], words: Array
+) -> RowBlocks:
+    return LocalEngine().lay_out_again(kernel, _joined(pieces), shapes, words)
+
+
+def _joined(pieces: list[Columns]) -> Columns:
+    filled = [{**piece, "X": _vectors(piece)} for piece in pieces]
+    if len(filled) == 1:
+        return filled[0]
+    return {name: np.concatenate([piece[name] for piece in filled]) for name in filled[0]}
+
+
+def _vectors(piece: dict[str, Any]) -> Array:
+    X = piece["X"]
+    return X if isinstance(X, np.ndarray) else inbox.pop(X)
+
+
+def reset_codes(rows: RowBlocks, pair: Array, words: Array) -> None:
+    """Give the rows these pairs, and their words."""
+    rows.scratch = {}
+    start = 0
+    for block in rows.blocks:
+        own_pair = pair[start : start + block.n]
+        start += block.n
+        block.scratch = {}
+        for name, values in (("pair", own_pair), ("Y", words[own_pair])):
+            block.arrays[name] = block.arrays[name].copy()
+            block[name][:] = values

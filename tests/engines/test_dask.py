@@ -1,0 +1,215 @@
+"""Rows on real Dask workers: two processes on this machine, killed where it says so."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+
+import numpy as np
+import pytest
+from test_parted import assert_books_are_kept, made
+
+from sihash import SIH
+from sihash.engines import dask as dask_engine
+from sihash.engines import rows_from_files
+from sihash.engines.matrix import Matrix
+from sihash.svm import smooth
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+PARAMS = {"n_bits": 8, "n_anchors": 40, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Rows in five ``.npy`` files, and in one piece."""
+    X, y = made(3000, spread=1.6)
+    paths = []
+    for k, part in enumerate(np.array_split(X, 5)):
+        paths.append(tmp_path / f"{k}.npy")
+        np.save(paths[-1], part)
+    return paths, X, y
+
+
+def assert_same_optima(hasher, other):
+    """For codes that are the same, each certificate holds for the other's weights."""
+    np.testing.assert_array_equal(hasher.codes_, other.codes_)
+    ours, theirs = hasher._learner.machines, other._learner.machines
+    assert (ours.lower() <= theirs.upper()).all()
+    assert (theirs.lower() <= ours.upper()).all()
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+def test_the_same_hash_functions_as_local_through_every_change(client, solver, tmp_path):
+    X, y = made(3000, spread=1.6)
+    extra, extra_y = made(200, seed=1, n_classes=5)
+    local, remote = (
+        SIH(**PARAMS, solver=solver, engine=engine).fit(X, y) for engine in (None, client.scheduler.address)
+    )
+    assert_same_optima(local, remote)
+    assert remote._learner.machines.rows.n_parts == 2
+    twin = copy.deepcopy(remote)
+    for hasher in (local, remote):
+        hasher.add(extra, extra_y)
+        hasher.remove(range(0, 300, 3))
+        hasher.remove_classes([1])
+    assert_same_optima(local, remote)
+    assert_books_are_kept(remote)
+    np.testing.assert_allclose(remote.predict_proba(X[:50]), local.predict_proba(X[:50]), atol=0.2)
+    assert len(twin.ids_) == 3000, "a copy goes its own way"
+    assert_books_are_kept(twin)
+    remote.save(tmp_path / "model")
+    again = SIH.load(tmp_path / "model", engine="dask")
+    assert not again.update(remove=again.ids_[:1]).report_.rounds[0].n_steps.any(), "planes come along"
+    assert_books_are_kept(again)
+
+
+def test_a_dask_array_of_files_stays_on_the_workers(client, shards, tmp_path):
+    paths, X, y = shards
+    array = rows_from_files(paths)
+    assert array.shape == X.shape
+    hasher = SIH(**PARAMS).fit(array, y)
+    assert isinstance(hasher._learner.machines.rows, dask_engine.DaskRows)
+    np.testing.assert_array_equal(hasher._learner.in_order("X"), X)
+    assert_books_are_kept(hasher)
+    lazy = hasher.transform(array)
+    assert lazy.shape == (3000, 1)
+    np.testing.assert_array_equal(lazy.compute(), hasher.transform(X))
+
+
+def test_parquet_files(client, tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    X, _ = made(100)
+    paths = [tmp_path / f"{k}.parquet" for k in range(2)]
+    for path, part in zip(paths, np.array_split(X, 2), strict=True):
+        parquet.write_table(pa.table({"vector": list(part), "label": ["a"] * len(part)}), path)
+    np.testing.assert_array_equal(rows_from_files(paths).compute(), X)
+    with pytest.raises(ValueError, match="no column 'features'; it has vector, label"):
+        rows_from_files(paths, column="features")
+
+
+def test_unknown_chunks_and_cut_columns(client):
+    X, _ = made(1000)
+    array = da.from_array(X, chunks=(300, 4))
+    array = array[array[:, 0] > -100]
+    matrix = Matrix(array, client)
+    assert matrix.shape == X.shape
+    np.testing.assert_allclose(matrix.mean(axis=0, dtype=np.float64), X.mean(axis=0), rtol=1e-5)
+    rows = np.array([999, 3, 3, 500])
+    np.testing.assert_array_equal(matrix[rows], X[rows])
+
+
+def kill_a_worker_at_step(k, client, monkeypatch):
+    """SIGKILL to the process of one worker when the k-th step of any solve begins."""
+    pids = list(client.run(os.getpid).values())
+    step, n_steps = smooth._Run.step, iter(range(k, -(10**6), -1))
+
+    def step_and_kill(run):
+        if next(n_steps) == 0:
+            os.kill(pids[0], signal.SIGKILL)
+        step(run)
+
+    monkeypatch.setattr(smooth._Run, "step", step_and_kill)
+
+
+@pytest.mark.parametrize("source", ["array", "files"])
+def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypatch):
+    paths, X, y = shards
+    client.wait_for_workers(2)
+    # With a small λ codes have moved by the time the second round trains: they have to be brought back.
+    params = {**PARAMS, "lam": 1e4, "gamma": 5.0} if source == "array" else PARAMS
+    undisturbed = SIH(**params).fit(X, y)
+    kill_a_worker_at_step(12 if source == "array" else 3, client, monkeypatch)
+    hasher = SIH(**params, engine="dask").fit(X if source == "array" else rows_from_files(paths), y)
+    assert "lost rows" in hasher.report_.seconds
+    assert_books_are_kept(hasher)
+    assert hasher.objective_.total == pytest.approx(undisturbed.objective_.total, rel=0.05)
+    np.testing.assert_array_equal(hasher._learner.in_order("X"), X)
+    if source == "files":
+        assert_same_optima(hasher, undisturbed)
+    # Lost between two updates, too.
+    client.wait_for_workers(2)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    hasher.remove(range(10)).add(X[:10] + 1, y[:10])
+    assert_books_are_kept(hasher)
+    assert len(hasher.ids_) == 3000
+
+
+def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
+    client.wait_for_workers(2)
+    call, sent = dask_engine.Crew.call, []
+
+    def weigh(crew, places, method, calls):
+        answers = call(crew, places, method, calls)
+        if method == "run":
+            sent.append(len(pickle.dumps(calls)) + len(pickle.dumps(answers)))
+        return answers
+
+    monkeypatch.setattr(dask_engine.Crew, "call", weigh)
+    largest = []
+    for n in (30_000, 60_000):
+        X, y = made(n, spread=1.6)
+        sent.clear()
+        SIH(**PARAMS, kernel_width=0.7, engine="dask").fit(X, y)
+        largest.append(max(sent))
+    # Sampled rows for a bit's own Hessian, up to a thousand, are the largest: their number varies.
+    assert largest[1] <= 1.1 * largest[0]
+
+
+def test_rows_that_nobody_needs_are_let_go(client):
+    X, y = made(1000)
+    hasher = SIH(**PARAMS, engine="dask").fit(X, y)
+    for k in range(4):
+        hasher.remove([k])
+    crew = hasher._learner.machines.rows.crew
+    held = crew.call([0], "n_held", [()])
+    assert held[0] <= 2 + len(crew.forgotten)
+
+
+def test_a_scheduler_that_is_not_there():
+    with pytest.raises(ConnectionError, match=r"No Dask scheduler answers at tcp://127.0.0.1:1 .* start one"):
+        SIH(engine="tcp://127.0.0.1:1").fit(*made(20))
+
+
+def test_a_scheduler_without_workers():
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        pytest.raises(ConnectionError, match="has no workers; start some with `dask worker"),
+    ):
+        SIH(engine=cluster.scheduler_address).fit(*made(20))
+
+
+def test_a_block_with_nan_is_named(client):
+    X, y = made(1000)
+    X[650, 2] = np.nan
+    with pytest.raises(ValueError, match=r"Block 2 of X \(rows 600 to 899\) holds NaN"):
+        SIH(**PARAMS).fit(da.from_array(X, chunks=(300, 6)), y)
+
+
+def test_an_error_on_a_worker_is_that_error(client):
+    X, y = made(400)
+    hasher = SIH(**PARAMS, engine="dask").fit(X, y)
+    with pytest.raises(KeyError, match="no such column"):
+        hasher._learner.machines.rows.parts(fail)
+    with pytest.raises(TypeError, match="cannot be pickled; use save and load"):
+        pickle.dumps(hasher)
+
+
+def fail(rows):
+    raise KeyError("no such column")
