@@ -91,7 +91,7 @@ def test_table1_is_made_of_its_records(out, raw, data):
             own = [r for r in behind(row, raw) if r["key"]["method"] == labels[row["method"]]]
             assert float(row["mAP"]) == pytest.approx(np.mean([r["result"]["mAP"] for r in own]))
             assert float(row["training s"]) == pytest.approx(
-                np.median([r["result"]["seconds"]["fit"] for r in own])
+                np.median([r["result"]["seconds"]["fit"]["cpu"] for r in own])
             )
             assert {r["key"]["n_anchors"] for r in own} == {int(row["anchors"]) if row["anchors"] else None}
 

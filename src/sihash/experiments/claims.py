@@ -221,7 +221,7 @@ def _training_time(records: Records, scale: Scale) -> Finding:
     found = _scores(records, scale, "cifar10", scale.bits)
     if "sih" not in found or "sdh" not in found:
         return Finding([], "", [])
-    sih, sdh = (float(np.median(numbers(found[m], "seconds", "fit"))) for m in ("sih", "sdh"))
+    sih, sdh = (float(np.median(numbers(found[m], "seconds", "fit", "cpu"))) for m in ("sih", "sdh"))
     return Finding([sih < 6.8 * sdh], f"{sih / sdh:.2f} times that of SDH", found["sih"] + found["sdh"])
 
 
@@ -238,7 +238,13 @@ def _same_mAP(found: dict[float, list[Record]]) -> Finding:
 
 def _less_time(found: dict[float, list[Record]]) -> Finding:
     ratios = [
-        float(np.median(np.divide(numbers(s, "incremental", "seconds"), numbers(s, "scratch", "seconds"))))
+        float(
+            np.median(
+                np.divide(
+                    numbers(s, "incremental", "seconds", "cpu"), numbers(s, "scratch", "seconds", "cpu")
+                )
+            )
+        )
         for s in found.values()
     ]
     text = f"{min(ratios):.2f} to {max(ratios):.2f} of the time" if ratios else ""
@@ -250,7 +256,7 @@ def _ten_percent(records: Records, scale: Scale, data: str) -> Finding:
     if not found:
         return Finding([], "", [])
     first, update, scratch = (
-        np.array(numbers(found, s, "seconds")) for s in ("passive", "incremental", "scratch")
+        np.array(numbers(found, s, "seconds", "cpu")) for s in ("passive", "incremental", "scratch")
     )
     ratio = float(np.median((first + update) / scratch))
     return Finding([ratio < 1], f"{ratio:.2f} of the time", found)

@@ -151,7 +151,7 @@ def change_figure(records: Records, scale: Scale, data: str) -> Figure | None:
         when = "before" if kind.startswith("add") else "left after"
         for ax, what in zip(column, ("mAP", "seconds"), strict=True):
             _strategies(ax, points, found, what)
-            ax.set(xlabel=f"{unit} {when}", ylabel="mAP" if what == "mAP" else "training time, s")
+            ax.set(xlabel=f"{unit} {when}", ylabel="mAP" if what == "mAP" else "training, processor s")
         column[1].set_ylim(bottom=0)
         column[0].set_title(label)
     figure.suptitle(f"{title_of(data)}, {scale.bits} bits")
@@ -162,7 +162,8 @@ def change_figure(records: Records, scale: Scale, data: str) -> Figure | None:
 def _strategies(ax: Axes, points: list[float], found: list[list[Record]], what: str) -> None:
     """Mean and standard deviation of mAP; median and quartiles of seconds."""
     for strategy, line in STRATEGY_LINES.items():
-        values = [np.array(numbers(f, strategy, what)) for f in found]
+        path = (strategy, "mAP") if what == "mAP" else (strategy, "seconds", "cpu")
+        values = [np.array(numbers(f, *path)) for f in found]
         if what == "mAP":
             middle = np.array([v.mean() for v in values])
             low, high = (np.array([v.std() for v in values]),) * 2

@@ -90,7 +90,7 @@ def introduction(records: Records, scale: Scale) -> list[str]:
     texts = [
         f"Scale “{scale.name}”: {len(mine)} runs on {' and '.join(machines) or 'no machine'}, by "
         f"{len(sources)} state(s) of the source ({', '.join(sources)}). The paper's machine: {MACHINE}. "
-        "Times on a shared machine are rough; compare ratios, not seconds.",
+        "Our seconds are of the processor, summed over all threads; the paper's are by the clock.",
         "Each test image is the query once against the other test images, ranked by Hamming distance; mAP "
         "and precision by radius as in the paper. Kernel widths were chosen on held-out training rows. SIH "
         "has the paper's constants and our first words for the classes; “random words” are the paper's.",

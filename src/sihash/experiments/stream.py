@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from sihash.experiments.changes import new_hasher
 from sihash.experiments.lab import Lab, Result, Run
 from sihash.experiments.problem import Problem
 from sihash.experiments.scales import Scale
+from sihash.experiments.timing import timed
 from sihash.hashing import SIH
 
 FIRST_SHARE = 0.6  # of the images of a class are there when it joins
@@ -91,18 +94,18 @@ def live(lab: Lab, data: str) -> Result:
     steps = []
     for number, kind in enumerate(_kinds(now.rng, scale.n_updates), start=1):
         kind, rows, gone = now.next_change(kind, problem.classes.tolist())
-        if gone:
-            hasher.remove_classes(gone)
-        elif kind == "remove_images":
-            hasher.remove(rows.tolist())
-        else:
-            hasher.add(X[rows], y[rows], ids=rows.tolist())
+        arguments: dict[str, Any] = {"remove": rows.tolist()}
+        if kind.startswith("add"):
+            arguments = {"X": X[rows], "y": y[rows], "ids": rows.tolist()}
+        elif gone:
+            arguments = {"remove_classes": gone}
+        _, seconds = timed(partial(hasher.update, **arguments))
         step = {"kind": kind, "n_rows": int(now.inside.sum()), "n_classes": len(now.classes)}
-        step |= {"seconds": hasher.report_.total_seconds, "n_changed": len(rows)}
+        step |= {"seconds": seconds, "n_changed": len(rows)}
         step |= {"incremental": mAP(hasher), "passive": mAP(passive)}
         if number % scale.scratch_every == 0:
-            scratch = fit()
-            step |= {"scratch": mAP(scratch), "scratch_seconds": scratch.report_.total_seconds}
+            scratch, seconds = timed(fit)
+            step |= {"scratch": mAP(scratch), "scratch_seconds": seconds}
         steps.append(step)
     return {"steps": steps}
 
