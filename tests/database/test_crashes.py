@@ -31,3 +31,9 @@ def run(script, *arguments):
 @pytest.mark.timeout(3600)
 def test_killed_writers():
     run("kill_loop.py", 1000 if small.SOAK else 50, os.environ.get("SIHASH_SEED", 1))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.timeout(3600)
+def test_four_readers_beside_a_writer():
+    run("read_loop.py", 300 if small.SOAK else 15, os.environ.get("SIHASH_SEED", 1))
