@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 import signal
@@ -15,7 +16,10 @@ from sihash import SIH
 from sihash.engines import dask as dask_engine
 from sihash.engines import rows_from_files
 from sihash.engines.matrix import Matrix
+from sihash.engines.worker import Part
 from sihash.svm import smooth
+from sihash.svm.blocks import RowBlocks
+from sihash.threads import n_threads_of_team
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
@@ -200,6 +204,22 @@ def test_a_block_with_nan_is_named(client):
     X[650, 2] = np.nan
     with pytest.raises(ValueError, match=r"Block 2 of X \(rows 600 to 899\) holds NaN"):
         SIH(**PARAMS).fit(da.from_array(X, chunks=(300, 6)), y)
+
+
+def test_a_part_keeps_its_team_of_threads():
+    part = Part(2)
+    gc.collect()
+    assert part.build(0, RowBlocks.of, (np.zeros((10_000, 3), np.float32),)) == 10_000
+    assert part.run(0, n_threads_there, (), None, []) == (2, 10_000)
+
+
+def n_threads_there(rows):
+    rows.map(len_of)
+    return n_threads_of_team()
+
+
+def len_of(block):
+    return block.n
 
 
 def test_an_error_on_a_worker_is_that_error(client):

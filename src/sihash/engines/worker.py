@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import copy_context
 from typing import Any
+from weakref import finalize
 
 import numpy as np
 
@@ -36,8 +37,9 @@ class Part:
 
     def __init__(self, n_threads: int) -> None:
         self._rows: dict[int, RowBlocks] = {}
-        self._context = copy_context()
-        self._context.run(ExitStack().enter_context, team(n_threads))
+        self._context, stack = copy_context(), ExitStack()
+        self._context.run(stack.enter_context, team(n_threads))
+        finalize(self, self._context.run, stack.close)
 
     def build(self, number: int, function: Callable[..., RowBlocks], args: tuple[Any, ...]) -> Any:
         """Hold the rows that ``function(*args)`` makes; returns how many."""
