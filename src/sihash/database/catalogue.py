@@ -90,7 +90,7 @@ class Operation:
 
 def checksum(values: Sequence[Any]) -> int:
     """CRC-32 of a row: any single altered byte, and any run of four, changes it."""
-    return zlib.crc32("\0".join([v.hex() if isinstance(v, bytes) else str(v) for v in values]).encode())
+    return zlib.crc32("\0".join(map(str, values)).encode())
 
 
 class Catalogue:
@@ -114,9 +114,9 @@ class Catalogue:
             self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA synchronous = FULL")
         self.execute("PRAGMA cell_size_check = ON")
+        self.execute("PRAGMA cache_size = -65536")  # KiB: names of items are read at random
         if write:
             self.execute("PRAGMA wal_autocheckpoint = 0")  # `commit` does it
-            self.execute("PRAGMA cache_size = -65536")
 
     def close(self) -> None:
         with self._lock:

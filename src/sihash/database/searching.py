@@ -10,7 +10,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.checks import check_count
-from sihash.codes import hamming, pack, sign
+from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit
 from sihash.database.catalogue import Catalogue
 from sihash.database.errors import DatabaseError
@@ -100,7 +100,7 @@ def answers(
     out = []
     for query, (best, ids) in zip(packed, found, strict=True):
         codes = snapshot.codes(ids)
-        distances = hamming(query, codes)[0] if len(ids) else ids
+        distances = np.bitwise_count(query ^ codes).sum(axis=1)
         hits = [
             Hit(number, *rows[number], distance, score, code.tobytes())
             for number, distance, score, code in zip(
@@ -127,7 +127,7 @@ def _find(snapshot: Snapshot, scores: Array, ask: Wanted, own: Array | None) -> 
 
 def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Any, str]]:
     """Label and name of items by their ids."""
-    every = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *ids])).tolist()
+    every = sorted({number for found in ids for number in found.tolist()})
     rows = {row[0]: (snapshot.classes.get(row[2]), row[3]) for row in catalogue.rows_in("items", "id", every)}
     if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
         raise catalogue.corrupt("items are missing")

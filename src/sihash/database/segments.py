@@ -81,12 +81,12 @@ class Places:
         ids = np.asarray(ids, dtype=np.int64)
         if not len(self.segments) or not len(ids):
             return []
-        number = np.searchsorted(self._first, ids, side="right") - 1
+        number = self._first.searchsorted(ids, side="right") - 1
         found = []
-        for k in np.unique(number[number >= 0]):
+        for k in sorted(set(number.tolist()) - {-1}):
             segment = self.segments[k]
             places = np.flatnonzero(number == k)
-            rows = np.searchsorted(segment.ids, ids[places])
+            rows = segment.ids.searchsorted(ids[places])
             rows[rows == len(segment.ids)] = 0
             there = segment.ids[rows] == ids[places]
             found.append((segment, places[there], rows[there]))

@@ -267,7 +267,7 @@ def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
     if source not in NAMED and path.is_file() and _looks_like_image(path):
         return ImageSource(_readable([path]), None, [str(path)], _given_labels(labels, 1))
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
-    collection = read(source, beside)
+    collection = read(source, beside, mapped=True)
     n = len(collection.is_test)
     names = [printable(name) for name in collection.names or [f"row {k}" for k in range(n)]]
     if table:

@@ -112,7 +112,10 @@ class Writer:
         self.adopt("vectors", vectors, number)
         no_codes = np.empty((len(ids), 0), dtype=np.uint8)
         alive = np.ones(len(ids), dtype=bool)
-        return Segment(self.root, number, self.operation, ids, vectors, no_codes, alive)
+        segment = Segment(self.root, number, self.operation, ids, vectors, no_codes, alive)
+        # Just written: there is nothing to check yet.
+        segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
+        return segment
 
 
 def write_models(root: Path, hasher: SIH, version: int) -> dict[str, files.Written]:

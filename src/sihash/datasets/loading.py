@@ -94,8 +94,10 @@ def read(
     source: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    *,
+    mapped: bool = False,
 ) -> Collection:
-    """The collection as it is found, images not decoded yet."""
+    """The collection as it is found, images not decoded yet; an ``.npy`` file may stay on the disk."""
     if source == "digits":
         return digits.read()
     if isinstance(source, str) and source in places.NAMED:
@@ -106,17 +108,17 @@ def read(
         raise FileNotFoundError(
             f"There is nothing at {path}; give a path, or one of the names {', '.join(places.NAMED)}."
         )
-    return _read_path(path, Path(labels) if labels else None)
+    return _read_path(path, Path(labels) if labels else None, mapped)
 
 
-def _read_path(path: Path, labels: Path | None) -> Collection:
+def _read_path(path: Path, labels: Path | None, mapped: bool) -> Collection:
     """Recognise by content what is at ``path``, and read it."""
     head = b""
     if path.is_file():
         with open(path, "rb") as file:
             head = file.read(8)
     if head.startswith(vectors.NPY):
-        return vectors.read_npy(path, labels)
+        return vectors.read_npy(path, labels, mapped)
     if head.startswith((vectors.PARQUET, vectors.ARROW)):
         return vectors.read_table(path, labels)
     if labels:

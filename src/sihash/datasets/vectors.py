@@ -68,24 +68,29 @@ def _npz_arrays(path: Path) -> dict[str, Array]:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def read_npy(path: Path, labels: str | Path | None) -> Collection:
-    """One array of vectors; its labels in another file, given or found beside it as ``<stem>_labels.*``."""
-    X = _load_npy(path)
+def read_npy(path: Path, labels: str | Path | None, mapped: bool = False) -> Collection:
+    """One array of vectors; its labels in another file, given or found beside it as ``<stem>_labels.*``.
+
+    ``mapped`` leaves the vectors on the disk, in their own type, for those who read them block by block.
+    """
+    X = _load_npy(path, mapped)
     beside = [path.with_name(f"{path.stem}_labels{end}") for end in (".npy", ".txt", ".csv")]
     file = Path(labels) if labels else next((p for p in beside if p.exists()), None)
     y = _read_labels(file) if file else None
     _check(X, y, path)
     is_test = np.zeros(len(X), dtype=bool)
-    return Collection("npy", _numeric(X), y, is_test, lambda: fingerprint(path, *([file] if file else [])))
+    X = X if mapped else _numeric(X)
+    return Collection("npy", X, y, is_test, lambda: fingerprint(path, *([file] if file else [])))
 
 
-def _load_npy(path: Path) -> Array:
+def _load_npy(path: Path, mapped: bool = False) -> Array:
     size = path.stat().st_size
-    check_fits(size, str(path))
+    if not mapped:
+        check_fits(size, str(path))
     with open(path, "rb") as file:
         _check_header(file, size, str(path))
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 

@@ -1,0 +1,165 @@
+"""The image database beside the work it is made of: ``python -m benchmarks.database [query create add]``.
+
+- ``query``: one vector against many items; what is ours is the time beyond encoding it and asking the index.
+- ``create``: a database from CIFAR-10 GIST vectors, against `SIH.fit` and encoding alone.
+- ``add``: 1,000 images to a database of 100,000, against the features and codes of these images alone.
+- ``million``: a million 512-d vectors from an ``.npy`` file: created, searched, updated; seconds and memory.
+
+Times are medians of several runs taken by turns with what they are compared with; only ratios mean anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.timing import timed
+
+from sihash import SIH, datasets
+from sihash._typing import Array
+from sihash.codes import pack, sign
+from sihash.database import ImageDatabase
+from sihash.features import extract
+from sihash.index import open_index
+
+PARAMS: dict[str, Any] = {"n_bits": 64, "n_anchors": 1000, "kernel_width": 0.8, "random_state": 0}
+
+
+def made_vectors(n: int, d: int = 512, n_classes: int = 10, seed: int = 0) -> tuple[Array, Array]:
+    """Rows around class centres, as float32."""
+    centres = np.random.default_rng(99).standard_normal((20, d), dtype=np.float32)
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    return 2 * X + centres[y], y
+
+
+def query(folder: Path, args: argparse.Namespace) -> None:
+    """Single queries, different ones, each timed on its own; the index alone is asked the same codes."""
+    X, y = made_vectors(args.items)
+    db = ImageDatabase.create(folder / "query", X, y, train_per_class=300, **PARAMS)
+    hasher = SIH.load(next((folder / "query" / "models").glob("*.hash-*")))
+    index = open_index("faiss", PARAMS["n_bits"])
+    index.add(
+        np.arange(len(X)),
+        np.concatenate([hasher.transform(X[k : k + 50_000]) for k in range(0, len(X), 50_000)]),
+    )
+    Q = made_vectors(500, seed=1)[0]
+
+    def bare(row: Array) -> object:
+        margins = hasher.kernel_(row) @ hasher.bit_coef_.T
+        return index.search(pack(sign(margins)), 10)
+
+    ours, alone = by_turns(
+        lambda k: db.search(Q[k : k + 1], rank="hamming"), lambda k: bare(Q[k : k + 1]), len(Q)
+    )
+    print(
+        f"query, {len(X):,} items: {1e6 * ours:.0f} µs, code and index alone {1e6 * alone:.0f} µs: ", end=""
+    )
+    print(f"{1e6 * (ours - alone):.0f} µs are ours")
+
+
+def by_turns(first: Callable[[int], object], second: Callable[[int], object], n: int) -> tuple[float, float]:
+    """Median seconds of two things done one after the other, ``n`` times."""
+    times = np.array([[timed(lambda k=k: first(k)), timed(lambda k=k: second(k))] for k in range(n)])
+    a, b = np.median(times, axis=0)
+    return float(a), float(b)
+
+
+def create(folder: Path, args: argparse.Namespace) -> None:
+    data = datasets.load("cifar10", "gist")
+    X, y = np.ascontiguousarray(data.X_train), np.asarray(data.y_train)
+    shares = []
+    for repeat in range(args.repeats + 1):
+        seconds = timed(lambda: ImageDatabase.create(folder / f"create{repeat}", X, y, **PARAMS).close())  # noqa: B023
+        start = time.perf_counter()
+        hasher = SIH(**PARAMS).fit(X, y)
+        hasher.transform(X)
+        alone = time.perf_counter() - start
+        if repeat:  # the first loads compiled code
+            shares.append(seconds / alone)
+            print(f"create, {len(X):,} vectors: {seconds:.1f} s, fit and encoding alone {alone:.1f} s")
+    print(f"create: {np.median(shares):.2f} times fit and encoding")
+
+
+def add(folder: Path, args: argparse.Namespace) -> None:
+    data = datasets.load("cifar10")
+    images = np.concatenate([data.X_train, data.X_test, 255 - data.X_train])[: args.items_add]
+    numbers = np.concatenate([data.y_train, data.y_test, data.y_train])[: args.items_add]
+    rng = np.random.RandomState(0)
+    db = ImageDatabase.create(folder / "add", list(images), numbers, train_per_class=300, **PARAMS)
+    hasher = SIH.load(next((folder / "add" / "models").glob("*.hash-*")))
+    shares = []
+    for repeat in range(args.repeats + 1):
+        new = rng.randint(0, 255, (1000, 32, 32, 3)).astype(np.uint8)
+        seconds = timed(lambda: db.add(list(new), [3] * 1000))  # noqa: B023
+        alone = timed(lambda: hasher.transform(extract(new, "gist")))  # noqa: B023
+        if repeat:
+            shares.append(seconds / alone)
+            print(
+                f"add 1,000 images to {len(db) - 1000:,}: {seconds:.2f} s, features and codes {alone:.2f} s"
+            )
+    print(f"add: {np.median(shares):.2f} times features and codes")
+
+
+def million(folder: Path, args: argparse.Namespace) -> None:
+    n, step = args.rows, 50_000
+    X = np.lib.format.open_memmap(folder / "X.npy", mode="w+", dtype=np.float32, shape=(n, 512))
+    y = np.empty(n, dtype=np.int64)
+    for start in range(0, n, step):
+        X[start : start + step], y[start : start + step] = made_vectors(min(step, n - start), seed=start + 7)
+    X.flush()
+    del X
+    np.save(folder / "X_labels.npy", y)
+    peak("before")
+    start_time = time.perf_counter()
+    db = ImageDatabase.create(folder / "million", folder / "X.npy", train_per_class=args.per_class, **PARAMS)
+    peak(f"created in {time.perf_counter() - start_time:.0f} s")
+    Q = made_vectors(100, seed=1)[0]
+    db.search(Q[:1])
+    for rank in ("hamming", "semantic"):
+        seconds = np.median(
+            [timed(lambda k=k, rank=rank: db.search(Q[k : k + 1], rank=rank)) for k in range(100)]
+        )
+        peak(f"{rank} search: {1e3 * seconds:.2f} ms")
+    db.add(*made_vectors(10_000, n_classes=11, seed=5))
+    start_time = time.perf_counter()
+    report = db.update()
+    peak(f"updated in {time.perf_counter() - start_time:.0f} s: {report.seconds}")
+    start_time = time.perf_counter()
+    ImageDatabase(folder / "million").search(Q[:1])
+    peak(f"opened and asked in {time.perf_counter() - start_time:.1f} s")
+
+
+def peak(what: str) -> None:
+    print(
+        f"{what}; peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", nargs="*", default=["query", "create", "add"])
+    parser.add_argument("--items", type=int, default=100_000, help="of query")
+    parser.add_argument("--items-add", type=int, default=100_000, help="of add")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of million")
+    parser.add_argument("--per-class", type=int, default=2000, help="training rows a class, of million")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--folder", help="where to work; the default is a temporary folder")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        for name in args.what:
+            {"query": query, "create": create, "add": add, "million": million}[name](Path(folder), args)
+
+
+if __name__ == "__main__":
+    main()
