@@ -9,30 +9,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from typing import Any
 from weakref import finalize
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.engines.crew import Crew
 from sihash.engines.local import Columns
 from sihash.engines.matrix import Matrix, is_dask_array
 from sihash.engines.parted import Call, PartedRows, RowsLost
-from sihash.engines.worker import (
-    Failure,
-    NotHere,
-    Part,
-    deliver,
-    lay_out_part,
-    lay_out_part_again,
-    reset_codes,
-)
+from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again, reset_codes
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
 
-PATIENCE = 2  # seconds until the scheduler is asked whether a silent worker is still there
 TRIES = 3  # to lay rows out on workers that are lost meanwhile
 
 
@@ -40,81 +31,21 @@ TRIES = 3  # to lay rows out on workers that are lost meanwhile
 class Piece:
     """Rows as they came: ``X`` holds their vectors, or is the block of a Dask array that yields them.
 
-    ``rows`` picks those of ``X`` that are meant; ``key`` and ``y`` are theirs.
+    ``key`` and ``y`` are those of the rows that are meant: of all, or of those numbered ``rows``.
     """
 
     X: Any
-    rows: Array
     key: Array
     y: Array
+    rows: Array | None = None
 
     def only(self, live: Array) -> Piece:
         """The rows whose keys are ``live``."""
-        stays = np.isin(self.key, live)
-        return Piece(self.X, self.rows[stays], self.key[stays], self.y[stays])
-
-
-@dataclass
-class Crew:
-    """The actors that hold the parts; shared by all rows that were derived from each other."""
-
-    client: Any
-    actors: list[Any] = field(default_factory=list)
-    addresses: list[str] = field(default_factory=list)
-    gone: set[int] = field(default_factory=set)  # places whose worker does not answer
-    numbers: Any = field(default_factory=count)  # for rows, each a number of its own
-    forgotten: list[int] = field(default_factory=list)  # rows that nobody here needs any more
-
-    def hire(self, address: str) -> Any:
-        """An actor on this worker, with as many threads as the worker has."""
-        n_threads = self.client.nthreads()[address]
-        with self.client.as_current():  # an actor belongs to the client that is current where it is made
-            future = self.client.submit(
-                Part, n_threads, actor=True, workers=[address], allow_other_workers=False, pure=False
-            )
-            return future.result()
-
-    def replace(self, place: int) -> None:
-        """Another worker for a part: the one that holds the fewest."""
-        held = dict.fromkeys(self.client.nthreads(), 0)
-        for k, address in enumerate(self.addresses):
-            if k not in self.gone and address in held:
-                held[address] += 1
-        if not held:
-            raise ConnectionError("All Dask workers are gone; start some, and fit again.")
-        self.addresses[place] = min(held, key=lambda address: held[address])
-        self.actors[place] = self.hire(self.addresses[place])
-        self.gone.discard(place)
-
-    def call(self, places: list[int], method: str, calls: list[Call]) -> list[Any]:
-        """What the actors at these places answer, side by side; None from one that is gone."""
-        answers = [self._start(place, method, call) for place, call in zip(places, calls, strict=True)]
-        results = [self._wait(place, answer) for place, answer in zip(places, answers, strict=True)]
-        for result in results:
-            if isinstance(result, Failure):
-                raise result.error
-        return results
-
-    def _start(self, place: int, method: str, call: Call) -> Any:
-        if place in self.gone:
-            return None
-        try:
-            return getattr(self.actors[place], method)(*call)
-        except RuntimeError:  # "Worker holding Actor was lost"
-            self.gone.add(place)
-            return None
-
-    def _wait(self, place: int, answer: Any) -> Any:
-        while answer is not None:
-            # Failures of functions come as results, so what is raised here is the loss of the worker, or our
-            # patience: a connection to one that is gone is tried for long, but the scheduler knows.
-            try:
-                return answer.result(timeout=PATIENCE)
-            except Exception:
-                if answer.done() or self.addresses[place] not in self.client.nthreads():
-                    self.gone.add(place)
-                    return None
-        return None
+        stays = np.flatnonzero(np.isin(self.key, live))
+        if len(stays) == len(self.key):
+            return self
+        rows = stays if self.rows is None else self.rows[stays]
+        return Piece(self.X, self.key[stays], self.y[stays], rows)
 
 
 class DaskRows(PartedRows):
@@ -129,9 +60,9 @@ class DaskRows(PartedRows):
     ) -> None:
         super().__init__(sizes, *shape)
         self.crew, self.pieces, self.pair = crew, pieces, pair
-        self.number = next(crew.numbers)
+        self.number = crew.new_number()
         self.lost: set[int] = set()
-        finalize(self, crew.forgotten.append, self.number)
+        finalize(self, crew.forget, self.number)
 
     def _run(self, places: list[int], function: Callable[..., Any], calls: list[Call]) -> list[Any]:
         return self._call(places, function, calls, None)
@@ -139,8 +70,10 @@ class DaskRows(PartedRows):
     def _call(
         self, places: list[int], function: Callable[..., Any], calls: list[Call], derived: int | None
     ) -> list[Any]:
-        forget, self.crew.forgotten[:] = list(self.crew.forgotten), []
-        messages = [(self.number, function, call, derived, forget) for call in calls]
+        messages = [
+            (self.number, function, call, derived, self.crew.forgotten(place))
+            for place, call in zip(places, calls, strict=True)
+        ]
         results = []
         for place, answer in zip(places, self.crew.call(places, "run", messages), strict=True):
             if answer is None or isinstance(answer, NotHere):
@@ -149,7 +82,10 @@ class DaskRows(PartedRows):
                 result, self.sizes[place] = answer
                 results.append(result)
         if self.lost:
-            raise RowsLost(f"{len(self.lost)} of {len(self.sizes)} Dask workers with training rows are gone.")
+            raise RowsLost(
+                f"{len(self.lost)} of {len(self.sizes)} Dask workers with training rows are gone; nothing "
+                "was changed. Call again to lay their rows out on others."
+            ) from self.crew.why
         return results
 
     def derive(self, function: Callable[..., Block], *args: Any) -> DaskRows:
@@ -168,7 +104,11 @@ class DaskRows(PartedRows):
         for _ in range(TRIES):
             for place in self.crew.gone.intersection(places):
                 self.crew.replace(place)
-            tables = [[self._columns(piece, place) for piece in self.pieces[place]] for place in places]
+            tables: list[list[dict[str, Any]]] = []
+            deliveries: list[tuple[int, Any]] = []
+            for place in places:
+                tables.append([self._columns(piece, place, deliveries) for piece in self.pieces[place]])
+            self.crew.wait_for(deliveries)
             filled = [(own, *call) for own, call in zip(tables, calls, strict=True)]
             answers = self.crew.call(places, "build", [(self.number, function, call) for call in filled])
             for place, n in zip(places, answers, strict=True):
@@ -177,25 +117,26 @@ class DaskRows(PartedRows):
             if not missed:
                 return
             places, calls = [places[k] for k in missed], [calls[k] for k in missed]
-        raise RowsLost("Dask workers are lost as soon as they are given rows; do they have enough memory?")
+        raise RowsLost(
+            "Dask workers are lost as soon as they are given rows; do they have enough memory?"
+        ) from self.crew.why
 
-    def _columns(self, piece: Piece, place: int) -> dict[str, Any]:
-        """The columns of a piece for a worker. A block of a Dask array is brought there by Dask."""
-        X: Any = secrets.token_hex(8)
+    def _columns(self, piece: Piece, place: int, deliveries: list[tuple[int, Any]]) -> dict[str, Any]:
+        """The columns of a piece for a worker. A block of a Dask array is brought there by a Dask task."""
         if isinstance(piece.X, np.ndarray):
-            X = piece.X[piece.rows]
+            X: Any = piece.X if piece.rows is None else piece.X[piece.rows]
         else:
-            client = self.crew.client
-            where = {"workers": [self.crew.addresses[place]], "allow_other_workers": False}
-            client.submit(deliver, client.compute(piece.X.block), piece.rows, X, pure=False, **where).result()
+            X, client = secrets.token_hex(8), self.crew.client
+            where = {"workers": [self.crew.addresses[place]], "allow_other_workers": False, "pure": False}
+            task = client.submit(deliver, client.compute(piece.X.block), piece.rows, X, **where)
+            deliveries.append((place, task))
         return {"X": X, "y": piece.y, "key": piece.key, "pair": self.pair[piece.key]}
 
     # Rows that outlive their worker.
 
     def _took(self, place: int, columns: Columns) -> None:
-        key = columns["key"]
-        self.pieces[place].append(Piece(columns["X"], np.arange(len(key)), key, columns["y"]))
-        self._note(key, columns["pair"])
+        self.pieces[place].append(Piece(columns["X"], columns["key"], columns["y"]))
+        self._note(columns["key"], columns["pair"])
 
     def _note(self, key: Array, pair: Array) -> None:
         noted = np.zeros(max(len(self.pair), int(key.max(initial=-1)) + 1), np.int32)
@@ -281,17 +222,15 @@ class DaskEngine:
         self, kernel: KernelMap, columns: Columns, words: Array, places: dict[str, list[tuple[Any, int]]]
     ) -> DaskRows:
         """Rows that know what their parts are to be made of: vectors, and where these begin, by address."""
-        crew = Crew(self.client)
-        for address in places:
-            crew.addresses.append(address)
-            crew.actors.append(crew.hire(address))
 
         def piece(X: Any, start: int) -> Piece:
             own = slice(start, start + len(X))
-            return Piece(X, np.arange(len(X)), columns["key"][own], columns["y"][own])
+            return Piece(X, columns["key"][own], columns["y"][own])
 
         pieces = [[piece(X, start) for X, start in held] for held in places.values()]
         shape = kernel.n_features_out, words.shape[1]
-        rows = DaskRows(crew, [0] * len(pieces), shape, pieces, np.zeros(0, np.int32))
+        rows = DaskRows(
+            Crew(self.client, list(places)), [0] * len(pieces), shape, pieces, np.zeros(0, np.int32)
+        )
         rows._note(columns["key"], columns["pair"])
         return rows

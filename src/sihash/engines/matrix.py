@@ -119,7 +119,7 @@ def rows_from_files(paths: Iterable[str | Path], column: str = "vector") -> Any:
     for path in map(str, paths):
         if path.endswith(".npy"):
             shape = np.load(path, mmap_mode="r", allow_pickle=False).shape
-            read = delayed(np.load, pure=True)(path, allow_pickle=False)
+            read = delayed(_read_npy, pure=True)(path)
         else:
             shape = _parquet_shape(path, column)
             read = delayed(_read_parquet, pure=True)(path, column)
@@ -129,6 +129,10 @@ def rows_from_files(paths: Iterable[str | Path], column: str = "vector") -> Any:
     if not blocks:
         raise ValueError("No files were given to read rows from.")
     return da.concatenate(blocks)
+
+
+def _read_npy(path: str) -> Array:
+    return np.load(path, allow_pickle=False).astype(np.float32, copy=False)
 
 
 def _parquet_shape(path: str, column: str) -> tuple[int, int]:

@@ -92,9 +92,9 @@ def own(value: Any) -> Any:
     return value
 
 
-def deliver(X: Array, rows: Array, token: str) -> None:
+def deliver(X: Array, rows: Array | None, token: str) -> None:
     """Leave rows of a block for the part in this process."""
-    inbox[token] = X if len(rows) == len(X) else X[rows]
+    inbox[token] = X if rows is None else X[rows]
 
 
 def lay_out_part(pieces: list[Columns], kernel: KernelMap, n_groups: int, words: Array) -> RowBlocks:

@@ -1,0 +1,114 @@
+"""The actors on Dask workers, and how to tell that one is gone."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from sihash.engines.parted import Call, RowsLost
+from sihash.engines.worker import Failure, Part
+
+PATIENCE = 2  # seconds until the scheduler is asked whether a silent worker is still there
+HIRE_SECONDS = 60  # for a new actor: its worker may have to import this package first
+
+
+class Crew:
+    """One actor a part, at places 0, 1, …; shared by all rows that were derived from each other.
+
+    ``gone`` are the places whose worker does not answer any more.
+    """
+
+    def __init__(self, client: Any, addresses: list[str]) -> None:
+        self.client = client
+        self.addresses = list(addresses)
+        self.actors = [self._hire(address) for address in addresses]
+        self.gone: set[int] = set()
+        self.why: Exception | None = None  # the last sign of a loss
+        self._numbers = count()
+        self._forgotten: list[list[int]] = [[] for _ in addresses]
+
+    def _hire(self, address: str) -> Any:
+        """An actor on this worker, with as many threads as the worker has."""
+        n_threads = self.client.nthreads().get(address, 1)
+        with self.client.as_current():  # an actor belongs to the client that is current where it is made
+            future = self.client.submit(
+                Part, n_threads, actor=True, workers=[address], allow_other_workers=False, pure=False
+            )
+            try:
+                return future.result(timeout=HIRE_SECONDS)
+            except (OSError, TimeoutError) as error:
+                raise RowsLost(f"The Dask worker at {address} does not answer.") from error
+
+    def replace(self, place: int) -> None:
+        """Another worker for a part: the one that holds the fewest."""
+        held = dict.fromkeys(self.client.nthreads(), 0)
+        for k, address in enumerate(self.addresses):
+            if k not in self.gone and address in held:
+                held[address] += 1
+        if not held:
+            raise ConnectionError("All Dask workers are gone; start some, and fit again.")
+        self.addresses[place] = min(held, key=lambda address: held[address])
+        self.actors[place] = self._hire(self.addresses[place])
+        self.gone.discard(place)
+
+    # Rows have numbers; the actors let go of those that nobody here needs any more.
+
+    def new_number(self) -> int:
+        return next(self._numbers)
+
+    def forget(self, number: int) -> None:
+        for own in self._forgotten:
+            own.append(number)
+
+    def forgotten(self, place: int) -> list[int]:
+        """Numbers that the actor at this place has not been told of yet."""
+        numbers, self._forgotten[place] = self._forgotten[place], []
+        return numbers
+
+    # Messages.
+
+    def call(self, places: list[int], method: str, calls: list[Call]) -> list[Any]:
+        """What the actors at these places answer, side by side; None from one that is gone."""
+        answers = [self._start(place, method, call) for place, call in zip(places, calls, strict=True)]
+        results = [self._wait(place, answer) for place, answer in zip(places, answers, strict=True)]
+        for result in results:
+            if isinstance(result, Failure):
+                raise result.error
+        return results
+
+    def _start(self, place: int, method: str, call: Call) -> Any:
+        if place in self.gone:
+            return None
+        try:
+            return getattr(self.actors[place], method)(*call)
+        except RuntimeError as error:  # "Worker holding Actor was lost"
+            return self._lose(place, error)
+
+    def _wait(self, place: int, answer: Any) -> Any:
+        # Failures of functions come as results, so what is raised here is the loss of the worker, or our
+        # patience: a connection to one that is gone is tried for long, but the scheduler knows.
+        while answer is not None:
+            try:
+                return answer.result(timeout=PATIENCE)
+            except Exception as error:
+                if answer.done() or not self.is_there(place):
+                    return self._lose(place, error)
+        return None
+
+    def is_there(self, place: int) -> bool:
+        return self.addresses[place] in self.client.nthreads()
+
+    def _lose(self, place: int, why: Exception) -> None:
+        self.gone.add(place)
+        self.why = why
+
+    def wait_for(self, tasks: list[tuple[int, Any]]) -> None:
+        """Wait for Dask tasks that only the worker at their place can do."""
+        for place, task in tasks:
+            while place not in self.gone:
+                try:
+                    task.result(timeout=PATIENCE)
+                    break
+                except TimeoutError as error:
+                    if not self.is_there(place):
+                        self._lose(place, error)
