@@ -36,6 +36,10 @@ class Served:
     database: Path
     process: subprocess.Popen[bytes]
 
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
     def client(self) -> Client:
         return Client(self.address, token=TOKEN)
 
@@ -60,9 +64,9 @@ def application(database: Path, run_folder: Path, **options: object) -> Iterator
 
 
 @contextmanager
-def running(database: Path, *options: str) -> Iterator[Served]:
+def running(database: Path, *options: str, port: int | None = None) -> Iterator[Served]:
     """``sihash serve`` as a process."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "sihash", "serve", str(database), "--port", str(port), *options]
     process = subprocess.Popen(command, env={**os.environ, "SIHASH_TOKEN": TOKEN})
     try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,6 +24,11 @@ from sihash.server.routes import changes, collection, page, searching, upkeep
 from sihash.server.service import Service
 from sihash.server.settings import Settings
 
+if TYPE_CHECKING:
+    from fastapi.telemetry import TelemetryConfig  # earlier versions have none to switch off
+
+# Nothing is ever sent, not even where the environment asks frameworks to.
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 log = logging.getLogger("sihash.server")
 
 
@@ -33,6 +40,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = service = Service(settings, metrics)
+        _notice_stop(service)
         await service.decoders.start()
         yield
         await service.close()
@@ -44,6 +52,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,  # these fetch scripts from elsewhere
         redoc_url=None,
+        telemetry=NO_TELEMETRY,
     )
     for router in (searching.router, collection.router, changes.router, upkeep.router, page.router):
         app.include_router(router)
@@ -53,6 +62,21 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(Measured, metrics=metrics)
     return app
+
+
+def _notice_stop(service: Service) -> None:
+    """Let streams of events end when the server is told to stop; it would wait for them otherwise."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread hears signals; a test client has no use for them
+    for number in (signal.SIGTERM, signal.SIGINT):
+        before = signal.getsignal(number)
+
+        def stop(number: int, frame: Any, before: Any = before) -> None:
+            service.updates.is_stopping = True
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(number, stop)
 
 
 def _describe_token(app: FastAPI) -> None:

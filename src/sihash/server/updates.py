@@ -34,6 +34,7 @@ class Updates:
         self._state = Path(run_folder) / "update.json"
         self._process: subprocess.Popen[bytes] | None = None
         self.n_followers = 0
+        self.is_stopping = False
 
     def start(self, strategy: Strategy, compare: bool) -> UpdateState:
         """Start an update; `AlreadyRunning` if there is one."""
@@ -93,7 +94,7 @@ class Updates:
         last, told = None, time.monotonic()
         self.n_followers += 1
         try:
-            while True:
+            while not self.is_stopping:
                 state = self.state()
                 if state != last:
                     last, told = state, time.monotonic()

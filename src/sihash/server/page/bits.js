@@ -93,7 +93,7 @@ function showTooltip(j, picture, x, y) {
 /** Which classes a bit separates, in words. */
 function explain(j) {
   const words = [h("strong", {}, `Bit ${j + 1}`)];
-  if (!statistics) return words;
+  if (!statistics?.balance.length) return words;
   words.push(`, set in ${percent(statistics.balance[j])} of the items.`, h("br"));
   const margins = statistics.classes.map((one) => [labelText(one.label), one.margins[j]]);
   const largest = Math.max(...margins.map(([, margin]) => Math.abs(margin)), 1e-12);

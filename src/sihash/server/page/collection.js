@@ -25,7 +25,7 @@ export function setInfo(value) {
   $("no-classes").hidden = info.classes.length > 0;
   $("known-labels").replaceChildren(...info.classes.filter((one) => one.label !== null).map((one) => h("option", { value: one.label })));
   if (!info.classes.some((one) => labelText(one.label) === state.label)) state.label = null;
-  $("balance").replaceChildren(balanceChart());
+  $("balance").replaceChildren(...(info.n_items ? [balanceChart()] : []));
   $("add").hidden = !info.holds_images;
   browse(0).catch(() => {});
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from typing import Annotated, Any
 
 import numpy as np
@@ -110,12 +109,13 @@ async def _checked_image(service: Service, text: str) -> bytes | BadImage:
     """The bytes of an image that can be decoded within the limits, or the reason why not."""
     try:
         data = base64.b64decode(text, validate=True)
+    except ValueError:
+        return BadImage("is not Base64")
+    try:
         if len(data) > MAX_IMAGE:
             raise BadImage(f"larger than the {MAX_IMAGE >> 20} MiB allowed")
         await service.decoders.decode(data, service.at_least)
         return data
-    except binascii.Error:
-        return BadImage("is not Base64")
     except BadImage as reason:
         return reason
 

@@ -27,6 +27,8 @@ async def info(request: Request) -> BaseModel:
 async def bits(request: Request) -> BaseModel:
     """How each bit is used, and which classes it separates."""
     database = service_of(request).database
+    if not len(database):  # nothing to take shares of
+        return BitsAnswer(version=database.version, balance=[], classes=[])
     found = await asyncio.to_thread(database.bits)
     return BitsAnswer(
         version=found.version,
