@@ -161,7 +161,7 @@ class ImageDatabase:
         return f"ImageDatabase({str(self.path)!r})"
 
     def __len__(self) -> int:
-        return self._read(lambda snapshot: len(snapshot.index))
+        return self._read(lambda snapshot: snapshot.n_items)
 
     def _read(self, work: Callable[[Snapshot], Result]) -> Result:
         """``work`` on the database as it is now; again if a compaction took something away meanwhile."""

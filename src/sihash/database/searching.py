@@ -113,7 +113,6 @@ def answers(
 
 def _find(snapshot: Snapshot, scores: Array, ask: Wanted, own: Array | None) -> list[tuple[Array, Array]]:
     """Scores of the ranking and ids for each query, best first."""
-    assert snapshot.ranker is not None
     allowed = None if ask.classes is None else snapshot.ids_of(ask.classes)
     if ask.radius is not None:
         found = snapshot.ranker.within(ask.rank, scores, ask.radius, allowed)

@@ -110,10 +110,17 @@ class Places:
         """Vectors of items, in the order of ``ids``."""
         out = np.empty((len(ids), width), dtype=np.float32)
         for segment, places, rows in self.find(ids):
-            out[places] = segment.vectors[rows]
+            out[_run(places)] = segment.vectors[_run(rows)]
         return out
 
     def live_ids(self) -> Array:
         """Ids of the collection, ascending."""
         parts = [segment.ids[segment.alive] for segment in self.segments]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _run(numbers: Array) -> Array | slice:
+    """Ascending numbers without a gap as a slice, which numpy copies many times faster."""
+    n = len(numbers)
+    whole = n and numbers[-1] - numbers[0] == n - 1 and (np.diff(numbers) == 1).all()
+    return slice(int(numbers[0]), int(numbers[-1]) + 1) if whole else numbers

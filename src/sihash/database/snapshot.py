@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,12 @@ class Snapshot:
     ``lock`` is held by searches together, and alone by `advance`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue, searchable: bool = True) -> None:
+    def __init__(self, root: Path, catalogue: Catalogue) -> None:
         self.lock = SharedLock()
         self._root = root
         self._item_classes = ItemClasses()
+        self._ranker: Ranker | None = None
+        self._making = Lock()
         with catalogue.snapshot():
             self.log = Log(catalogue.operations())
             self.meta = catalogue.meta()
@@ -96,12 +99,6 @@ class Snapshot:
         for _, operation, number in removed:
             ids_removed[operation].append(number)
         self._replay(self.log.operations.values(), ids_removed)
-        self.ranker: Ranker | None = None
-        if searchable:
-            self.ranker = Ranker(self.hasher, open_index(self.meta["index"], self.n_bits), self.codes)
-            if self._table_fits():
-                self.ranker.semantic = semantic_index(self.hasher)
-            self._follow_index({})
 
     @property
     def operation(self) -> int:
@@ -112,9 +109,20 @@ class Snapshot:
         return self.log.last.version
 
     @property
-    def index(self) -> CodeIndex:
-        assert self.ranker is not None  # searchable
-        return self.ranker.index
+    def n_items(self) -> int:
+        return sum(int(segment.alive.sum()) for segment in self.places.segments)
+
+    @property
+    def ranker(self) -> Ranker:
+        """The indexes, made when first asked for: who only writes has no use for them."""
+        with self._making:
+            if self._ranker is None:
+                ranker = Ranker(self.hasher, open_index(self.meta["index"], self.n_bits), self.codes)
+                if self._table_fits():
+                    ranker.semantic = semantic_index(self.hasher)
+                self._follow(ranker, {})
+                self._ranker = ranker
+            return self._ranker
 
     @property
     def n_bits(self) -> int:
@@ -215,21 +223,20 @@ class Snapshot:
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
             self.places = Places([*self.places.segments, *fresh])
             self._replay(new, removed)
-            self._follow_index(before)
+            if self._ranker is not None:
+                self._follow(self._ranker, before)
             self.classes.update({number: json.loads(text) for number, text in new_classes})
             for operation in new:
                 self.log.append(operation)
         return True
 
-    def _follow_index(self, before: dict[int, Array]) -> None:
+    def _follow(self, ranker: Ranker, before: dict[int, Array]) -> None:
         """Bring the indexes from what was alive in each segment to what is."""
-        if self.ranker is None:
-            return
         if not self._table_fits():
-            self.ranker.semantic = None
-        indexes: list[CodeIndex | SemanticIndex] = [self.ranker.index]
-        if self.ranker.semantic is not None:
-            indexes.append(self.ranker.semantic)
+            ranker.semantic = None
+        indexes: list[CodeIndex | SemanticIndex] = [ranker.index]
+        if ranker.semantic is not None:
+            indexes.append(ranker.semantic)
         for segment in self.places.segments:
             was = before.get(segment.number, np.zeros(len(segment.ids), dtype=bool))
             gone, come = was & ~segment.alive, segment.alive & ~was
@@ -240,5 +247,4 @@ class Snapshot:
                     index.add(segment.ids[come], segment.codes[come])
 
     def _table_fits(self) -> bool:
-        n_items = sum(int(segment.alive.sum()) for segment in self.places.segments)
-        return fits_table(n_items, len(self.hasher.classes_))
+        return fits_table(self.n_items, len(self.hasher.classes_))

@@ -194,10 +194,11 @@ def describe(
 
 def thumbnail(image: Image.Image) -> bytes:
     """A small JPEG."""
-    small = image.copy()
-    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    if max(image.size) > THUMBNAIL:
+        image = image.copy()
+        image.thumbnail((THUMBNAIL, THUMBNAIL))
     out = io.BytesIO()
-    small.convert("RGB").save(out, "JPEG", quality=80)
+    (image if image.mode == "RGB" else image.convert("RGB")).save(out, "JPEG", quality=80)
     return out.getvalue()
 
 

@@ -59,7 +59,7 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
         raise DatabaseError(f"strategy must be 'incremental' or 'scratch', got {strategy!r}.")
     with locked(root / UPDATER, "is updating it"), disk_errors_told(root), _own_catalogue(root) as catalogue:
         try:
-            snapshot = Snapshot(root, catalogue, searchable=False)
+            snapshot = Snapshot(root, catalogue)
             seconds: dict[str, float] = {}
             with _timed(seconds, "learning"):
                 progress("learning", 0.0)
@@ -159,7 +159,7 @@ def _switch(
     """Encode what came meanwhile and commit the new version."""
     with writing(root, updating=True, keep=_paths(version)) as writer:
         if not snapshot.advance(catalogue):
-            snapshot = Snapshot(root, catalogue, searchable=False)
+            snapshot = Snapshot(root, catalogue)
         for segment in snapshot.places.segments:
             version.encode(root, segment)
         for kind, file in version.models.items():
