@@ -17,12 +17,19 @@ SLOPE_SHARE = 0.05  # a search ends where the slope has fallen to this share of 
 
 
 def search(
-    rows: RowBlocks, w_dot_d: Array, d_dot_d: Array, C: float, width: Array, start_slope: Array
+    rows: RowBlocks,
+    w_dot_d: Array,
+    d_dot_d: Array,
+    C: float,
+    width: Array,
+    start_slope: Array,
+    D: Array | None = None,
 ) -> Array:
     """Steps ``t ≥ 0`` that nearly minimise ``½‖w + t d‖² + C Σ h(z + t v)`` for every bit.
 
     ``h`` is the hinge smoothed over ``width`` (0: the hinge itself). The blocks hold ``Z`` and ``V`` in their
-    scratch. ``start_slope`` is the (negative) derivative at ``t = 0``; a bit where it is not negative stays.
+    scratch; with directions ``D`` (d × bits) the first visit makes ``V``. ``start_slope`` is the (negative)
+    derivative at ``t = 0``; a bit where it is not negative stays.
     """
     low = np.zeros_like(w_dot_d)
     low_slope = start_slope.copy()
@@ -30,7 +37,8 @@ def search(
     t = np.where(start_slope < 0, 1.0, 0.0)
     below = np.ones_like(low, dtype=bool)
     for _ in range(N_PASSES):
-        first, second = rows.total(derivatives, t.astype(np.float32), width.astype(np.float32))
+        first, second = rows.total(derivatives, t.astype(np.float32), width.astype(np.float32), D)
+        D = None
         slope = w_dot_d + t * d_dot_d - C * first
         curvature = d_dot_d + C * second
         if np.all((np.abs(slope) <= SLOPE_SHARE * np.abs(start_slope)) | (start_slope >= 0)):
@@ -73,7 +81,9 @@ def clear(block: Block) -> None:
     block.scratch = {}
 
 
-def derivatives(block: Block, t: Array, width: Array) -> tuple[Array, Array]:
+def derivatives(block: Block, t: Array, width: Array, D: Array | None = None) -> tuple[Array, Array]:
+    if D is not None:
+        rates(block, D)
     return _derivative_sums(block.scratch["Z"], block.scratch["V"], t, width)
 
 

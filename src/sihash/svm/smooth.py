@@ -90,7 +90,6 @@ class _Run:
             self._take_own_hessians()
         gradient = M.W[bits] - M.C * self._plane_sum()
         direction = self._direction(gradient)
-        self.rows.map(linesearch.rates, np.ascontiguousarray(direction.T, dtype=np.float32))
         t = linesearch.search(
             self.rows,
             np.einsum("jd,jd->j", M.W[bits], direction),
@@ -98,6 +97,7 @@ class _Run:
             M.C,
             M.width[bits],
             np.einsum("jd,jd->j", gradient, direction),
+            np.ascontiguousarray(direction.T, dtype=np.float32),
         )
         move = t[:, None] * direction
         M.W[bits] += move
