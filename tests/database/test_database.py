@@ -307,6 +307,25 @@ def test_compaction_changes_nothing_that_can_be_seen(db):
     assert db.update("scratch").version == 3
 
 
+def test_a_collection_that_becomes_empty(db):
+    db.remove(range(60))
+    assert db.search(small.QUERIES)[0].hits == []
+    for n_dropped in (60, 0):
+        assert db.compact().n_dropped == n_dropped
+        assert (len(db), db.items(), db.verify()) == (0, [], [])
+    X, y = small.rows(60, seed=0)
+    assert db.add(X[:6], y[:6]).added == [60, 61, 62, 63, 64, 65]
+    assert len(db.search(small.QUERIES)[0].hits) == 6
+    assert db.update("scratch").version == 2
+    assert small.seen(ImageDatabase(db.path)) == small.seen(db)
+
+
+def test_a_closed_database_says_so(db):
+    db.close()
+    with pytest.raises(DatabaseError, match="closed"):
+        db.search(small.QUERIES)
+
+
 def test_a_reader_survives_a_compaction_in_the_middle_of_its_work(db):
     reader = ImageDatabase(db.path)
     calls = []

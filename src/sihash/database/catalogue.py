@@ -13,6 +13,7 @@ too: that is also how a reader learns, in microseconds, that something happened.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import zlib
@@ -30,6 +31,7 @@ FILE = "catalogue.sqlite"
 FORMAT = 1
 APPLICATION = 0x51484442  # "QHDB" in the header of the SQLite file
 WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
+CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
 BATCH = 500  # values in one "IN (…)"
 
 # Columns in the order in which they are checksummed. The last, "check", is added to each.
@@ -93,6 +95,11 @@ def checksum(values: Sequence[Any]) -> int:
     return zlib.crc32("\0".join(map(str, values)).encode())
 
 
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
 class Catalogue:
     """One connection, for reading or for one writer; several threads may share it."""
 
@@ -102,6 +109,8 @@ class Catalogue:
         if not create and not self.path.is_file():
             raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.")
         self._lock = threading.RLock()
+        if mode == "ro" and not os.access(root, os.W_OK) and not _has_log(self.path):
+            mode = "ro&immutable=1"  # SQLite would make files beside it, and cannot
         with self._told():
             self._db = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
@@ -247,6 +256,8 @@ class Catalogue:
             if any(word in str(error) for word in damaged):
                 raise self.corrupt(str(error)) from None
             raise DatabaseError(f"{self.path} cannot be used: {error}; nothing was changed.") from None
+        except sqlite3.ProgrammingError as error:  # closed, for one
+            raise DatabaseError(f"{self.path} cannot be used: {error}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError) as error:
             raise self.corrupt(str(error)) from None
 
@@ -307,7 +318,9 @@ class Catalogue:
         a word. So no log is left behind. If a reader is in the way for long, the next commit does it.
         """
         with suppress(DatabaseError):
+            self.execute(f"PRAGMA busy_timeout = {int(1000 * CHECKPOINT_SECONDS)}")
             self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
 
     def vacuum(self) -> None:
         """Give back the space of deleted rows; if there is no room to do it, it stays."""

@@ -185,7 +185,8 @@ def compact(reader: Reader) -> CompactReport:
         with reader.current() as snapshot:
             everything, version = snapshot.places.segments, snapshot.version
             runs = _to_rewrite(everything, snapshot.width)
-            dead = np.concatenate([segment.ids[~segment.alive] for segment in everything])
+            no_ids = np.empty(0, dtype=np.int64)
+            dead = np.concatenate([no_ids, *(segment.ids[~segment.alive] for segment in everything)])
             _delete_items(writer.catalogue, dead)
             n_new = sum(_merge(writer, run, version) for run in runs)
             _delete_segments(writer.catalogue, [segment.number for run in runs for segment in run])

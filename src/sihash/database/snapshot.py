@@ -27,7 +27,9 @@ Label = str | int | None
 
 
 class Log:
-    """What follows from the operations alone."""
+    """What follows from the operations alone; ``last`` is the latest of them."""
+
+    last: Operation
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations: dict[int, Operation] = {}
@@ -36,13 +38,9 @@ class Log:
             self.append(operation)
 
     def append(self, operation: Operation) -> None:
-        self.operations[operation.number] = operation
+        self.operations[operation.number] = self.last = operation
         if operation.kind == "undo" and operation.target is not None:
             self.undone.add(operation.target)
-
-    @property
-    def last(self) -> Operation:
-        return self.operations[max(self.operations)]
 
     @property
     def next_id(self) -> int:

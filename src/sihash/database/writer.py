@@ -43,8 +43,8 @@ class Writer:
 
     def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> None:
         """Make what was written part of the database."""
-        for folder in (segments.FOLDER, MODELS):
-            files.disk.sync_folder(self.root / folder)
+        for folder in (self.root / segments.FOLDER, self.root / MODELS, self.root):
+            files.disk.sync_folder(folder)
         self.catalogue.commit(kind, version, details, target)
 
     def adopt(
@@ -176,7 +176,8 @@ def sweep(root: Path, catalogue: Catalogue, updating: bool, keep: Set[str] = fro
         with nullcontext() if updating else locked(root / UPDATER, "is updating it"):
             for path in strays(root, catalogue):
                 if path.relative_to(root).as_posix() not in keep:
-                    files.disk.unlink(path)
+                    with suppress(OSError):  # the next writer tries again
+                        files.disk.unlink(path)
     except DatabaseBusy:
         pass
 
