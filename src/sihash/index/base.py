@@ -18,9 +18,13 @@ class CodeIndex(Protocol):
     Ids are whole numbers ≥ 0 (int64), codes packed uint8 (n × n_bytes) as `sihash.codes.pack` makes them.
     A change that is refused changes nothing. Searches may run side by side, a change runs alone.
     ``allowed`` restricts a search to some ids, sorted or not; ids that are not there are passed over.
+    ``ties_by_id`` says whether ids that tie at the last place of a search are the smallest, or any.
     """
 
     n_bits: int
+
+    @property
+    def ties_by_id(self) -> bool: ...
 
     def __len__(self) -> int: ...
 
@@ -36,8 +40,7 @@ class CodeIndex(Protocol):
     def search(self, codes: Array, k: int, allowed: Array | None = None) -> tuple[Array, Array]:
         """The k nearest of each query: distances (int32) and ids (int64), both n_queries × k.
 
-        Ordered by distance, then id; ties at the last place go to the smallest ids. −1 in both where fewer
-        than k are there.
+        Ordered by distance, then id. −1 in both where fewer than k are there.
         """
 
     def radius(self, codes: Array, r: int, allowed: Array | None = None) -> list[tuple[Array, Array]]:

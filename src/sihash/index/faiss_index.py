@@ -33,6 +33,10 @@ class FaissIndex(ScanIndex):
         self._recall = 1.0
         self._n_new = 0  # codes that came or changed since the lists were made
 
+    @property
+    def ties_by_id(self) -> bool:
+        return self._lists is None
+
     def add(self, ids: Array, codes: Array) -> None:
         super().add(ids, codes)
         if self._lists is not None:

@@ -22,6 +22,8 @@ from sihash.index.base import (
 class NumpyIndex:
     """See `CodeIndex`. Exact, simple and slow."""
 
+    ties_by_id = True
+
     def __init__(self, n_bits: int) -> None:
         check_count("n_bits", n_bits)
         self.n_bits = n_bits

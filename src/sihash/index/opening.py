@@ -11,18 +11,25 @@ def open_index(kind: str, n_bits: int) -> CodeIndex:
     """An index of codes of ``n_bits`` bits: a new, empty one in this process, or one on a server.
 
     ``kind`` is "exact" (a scan), "faiss" (a scan up to two million codes, then FAISS' lists if they find
-    enough) or "numpy" (obvious and slow).
+    enough), "numpy" (obvious and slow), or the URL of an index on a Milvus server,
+    ``milvus+http://host:port/name``.
     """
-    if kind == "exact":
-        return ScanIndex(n_bits)
-    if kind == "numpy":
-        return NumpyIndex(n_bits)
-    if kind == "faiss":
-        try:
+    try:
+        if kind == "exact":
+            return ScanIndex(n_bits)
+        if kind == "numpy":
+            return NumpyIndex(n_bits)
+        if kind == "faiss":
             from sihash.index.faiss_index import FaissIndex
-        except ImportError:
-            raise ImportError(
-                "The index 'faiss' needs the package faiss-cpu; pip install 'sihash[database]'."
-            ) from None
-        return FaissIndex(n_bits)
-    raise ValueError(f"Expected the index 'exact', 'faiss' or 'numpy', got {kind!r}.")
+
+            return FaissIndex(n_bits)
+        if kind.startswith("milvus+"):
+            from sihash.index.milvus import MilvusIndex
+
+            return MilvusIndex(kind, n_bits)
+    except ImportError as error:
+        extra = "milvus" if kind.startswith("milvus+") else "database"
+        raise ImportError(
+            f"The index {kind!r} needs the package {error.name}; pip install 'sihash[{extra}]'."
+        ) from error
+    raise ValueError(f"Expected the index 'exact', 'faiss', 'numpy' or milvus+http://…, got {kind!r}.")

@@ -34,6 +34,10 @@ class ScanIndex:
     def __len__(self) -> int:
         return len(self._slots)
 
+    @property
+    def ties_by_id(self) -> bool:
+        return True
+
     def add(self, ids: Array, codes: Array) -> None:
         ids = check_ids(ids)
         self._slots.add(ids, check_codes(codes, self.n_bits, len(ids)))

@@ -117,8 +117,7 @@ class SemanticIndex:
         self, part: _Part, query: Array, weights: Array, k: int, wanted: Array | None
     ) -> tuple[Array, Array]:
         """From the best codes, the items that are neither gone nor unwanted; from more codes until k are."""
-        # A little more than the sums, so that rounding never passes over a code.
-        bounds = weights @ part.bounds * np.float32(1.00001)
+        bounds = _bounds(weights, part.bounds)
         blocks = np.argsort(-bounds)
         n = k
         while True:
@@ -215,14 +214,25 @@ def _is_in(ids: Array, wanted: Array) -> Array:
 
 
 @numba.njit(nogil=True, cache=True)
+def _bounds(weights, largest):  # type: ignore[no-untyped-def]
+    """What no code of a block scores above: summed as the scores are, so also in its last bit."""
+    bounds = np.zeros(largest.shape[1], dtype=np.float32)
+    for c in range(len(weights)):
+        row, weight = largest[c], weights[c]
+        for b in range(len(bounds)):
+            bounds[b] += weight * row[b]
+    return bounds
+
+
+@numba.njit(nogil=True, cache=True)
 def _best_codes(query, weights, words, table, bounds, blocks, nearness, k):  # type: ignore[no-untyped-def]
     """Scores and numbers of the k best codes and of all that tie with the k-th.
 
     ``bounds`` are above the scores of each block of codes for this query, ``blocks`` their order, falling.
     """
     n_codes = words.shape[1]
-    kept_score = np.empty(n_codes, dtype=np.float32)
-    kept_number = np.empty(n_codes, dtype=np.int64)
+    kept_score = np.empty(4 * k + 4 * BLOCK, dtype=np.float32)
+    kept_number = np.empty(len(kept_score), dtype=np.int64)
     n_kept = 0
     best = np.full(k, -1, dtype=np.float32)  # the k best scores so far, a heap: the least of them first
     scores = np.empty(BLOCK, dtype=np.float32)
@@ -237,6 +247,9 @@ def _best_codes(query, weights, words, table, bounds, blocks, nearness, k):  # t
         if bounds[b] * nearness[add_distances(query, words, start, near)] < best[0]:
             continue
         _score_block(weights, table, nearness, start, near, own)
+        if n_kept + BLOCK > len(kept_score):
+            kept_score = np.concatenate((kept_score, kept_score))
+            kept_number = np.concatenate((kept_number, kept_number))
         for i in range(n):
             if own[i] >= best[0]:
                 kept_score[n_kept], kept_number[n_kept] = own[i], start + i

@@ -1,0 +1,383 @@
+"""An index on a Milvus server, for collections past one machine.
+
+The name in the URL is an alias. The codes of model version v are in a collection of their own, ``name_v``, to
+which the alias points; `MilvusIndex.rebuild` fills the collection of a new version beside it and then turns
+the alias, in one step. A search is answered by one collection, so it sees the old version or the new one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from pymilvus import DataType, MilvusClient, MilvusException
+
+from sihash._typing import Array
+from sihash.checks import check_count
+from sihash.codes import n_bytes
+from sihash.index.base import (
+    check_codes,
+    check_ids,
+    check_radius,
+    check_search,
+    refuse_missing,
+    refuse_present,
+)
+
+TOKEN = "SIHASH_MILVUS_TOKEN"  # the environment variable with "user:password" or an API key
+LISTS_FROM = 200_000  # codes of a rebuild from which BIN_IVF_FLAT is used; below it BIN_FLAT is soon done
+N_LISTS, N_SEARCHED = 1024, 32  # lists, and how many of them a search looks into
+TRIED = 200  # codes with which `describe` measures recall
+MOST = 16_384  # results for one query that Milvus gives at most
+ROWS = 10_000  # rows of one insertion, ids of one deletion, terms of one filter
+QUERIES = 1000  # queries of one request
+# A change waits until it is seen, so searches need not wait, as they would with "Strong". But a server that
+# was just started reads its log again, and "Eventually" would search what it has read so far.
+CONSISTENCY = "Bounded"
+
+# It writes a traceback for every error that it raises, also for those that are dealt with here.
+logging.getLogger("pymilvus.decorators").setLevel(logging.CRITICAL)
+
+
+class IndexServerError(RuntimeError):
+    """The server of an index cannot be reached, refuses, or fails."""
+
+
+class MilvusIndex:
+    """See `CodeIndex`. On a server, shared by all who open the same URL; one of them may change it at a time.
+
+    ``url`` is ``milvus+http://host:port/name`` (or ``milvus+https``); credentials are read from
+    the environment variable SIHASH_MILVUS_TOKEN. If the name is new, an empty index of version 0 is made.
+
+    Every change waits until searches see it, for all who search. Up to some hundred thousand codes search is
+    exact; beyond, `rebuild` makes lists of which a search looks into some, and `describe` measures how
+    much it finds. `radius` looks into all. Of the ids that tie at the last place of a search, any may be
+    given.
+    """
+
+    ties_by_id = False
+
+    def __init__(self, url: str, n_bits: int, timeout: float = 60.0) -> None:
+        check_count("n_bits", n_bits)
+        self.n_bits = n_bits
+        self._address, self._name = _parsed(url)
+        self._timeout = timeout
+        with self._server():
+            self._client = _connected(self._address, timeout)
+            if not self._client.has_collection(self._name, timeout=timeout):
+                self._create(self._collection(0), 0)
+                self._client.create_alias(self._collection(0), self._name, timeout=timeout)
+            self._check_width()
+            self._client.load_collection(self._name, timeout=10 * timeout)
+            self._settle(self._name)
+
+    # Changing.
+
+    def add(self, ids: Array, codes: Array) -> None:
+        ids = check_ids(ids)
+        codes = check_codes(codes, self.n_bits, len(ids))
+        with self._server():
+            refuse_present(self._present(ids))
+            self._insert(self._name, ids, codes)
+            self._settle(self._name)
+
+    def remove(self, ids: Array) -> None:
+        ids = check_ids(ids)
+        with self._server():
+            self._refuse_missing(ids)
+            for portion in _portions(ids):
+                self._client.delete(self._name, ids=portion.tolist(), timeout=self._timeout)
+            self._settle(self._name)
+
+    def replace(self, ids: Array, codes: Array) -> None:
+        ids = check_ids(ids)
+        codes = check_codes(codes, self.n_bits, len(ids))
+        with self._server():
+            self._refuse_missing(ids)
+            for portion, own in zip(_portions(ids), _portions(codes), strict=True):
+                self._client.upsert(self._name, _rows(portion, own), timeout=self._timeout)
+            self._settle(self._name)
+
+    def rebuild(self, version: int, batches: Iterable[tuple[Array, Array]], size: int) -> None:
+        """Hold the codes of a model version, given as batches of ids and codes, ``size`` in all.
+
+        Until the end searches are answered from what was there before. If it ends early, so they are later
+        on; a second attempt begins anew. What no alias points to any more is dropped.
+        """
+        with self._server():
+            new, old = self._collection(version), self._pointed_to()
+            if new == old:
+                raise ValueError(f"The index holds version {version} already; a rebuild is for another one.")
+            self._drop_all_but(old)
+            self._create(new, size)
+            for ids, codes in batches:
+                ids = check_ids(ids)
+                self._insert(new, ids, check_codes(codes, self.n_bits, len(ids)))
+            self._client.flush(new, timeout=10 * self._timeout)
+            self._client.load_collection(new, timeout=10 * self._timeout)
+            self._settle(new)
+            self._client.alter_alias(new, self._name, timeout=self._timeout)
+            self._drop_all_but(new)
+
+    def drop(self) -> None:
+        """Delete the index with all its codes from the server."""
+        with self._server():
+            self._client.drop_alias(self._name, timeout=self._timeout)
+            self._drop_all_but(None)
+
+    # Asking.
+
+    def __len__(self) -> int:
+        with self._server():
+            return self._count(self._name)
+
+    @property
+    def version(self) -> int:
+        """The model version whose codes it holds."""
+        with self._server():
+            return int(self._pointed_to().removeprefix(f"{self._name}_v"))
+
+    def ids(self) -> Array:
+        """All ids, in order: to compare with what should be there."""
+        found: list[int] = []
+        with self._server():
+            rows = self._client.query_iterator(self._name, batch_size=ROWS, output_fields=["id"])
+            while batch := rows.next():
+                found.extend(row["id"] for row in batch)
+            rows.close()
+        return np.sort(np.array(found, dtype=np.int64))
+
+    def search(self, codes: Array, k: int, allowed: Array | None = None) -> tuple[Array, Array]:
+        codes = check_search(codes, self.n_bits, k)
+        if k > MOST:
+            raise ValueError(f"Milvus gives at most {MOST} results, k is {k}; use a radius, or a smaller k.")
+        distances = np.full((len(codes), k), -1, dtype=np.int32)
+        ids = np.full((len(codes), k), -1, dtype=np.int64)
+        for filter in [""] if allowed is None else _filters(check_ids(allowed)):
+            for start in range(0, len(codes), QUERIES):
+                rows = slice(start, start + QUERIES)
+                for q, hits in enumerate(self._hits(codes[rows], k, filter, {"nprobe": N_SEARCHED}), start):
+                    _merge(distances[q], ids[q], *hits)
+        return distances, ids
+
+    def radius(self, codes: Array, r: int, allowed: Array | None = None) -> list[tuple[Array, Array]]:
+        check_radius(r)
+        filters = [""] if allowed is None else _filters(check_ids(allowed))
+        balls = []
+        for code in check_codes(codes, self.n_bits):
+            parts = [self._ball(code, r, filter) for filter in filters]
+            near = np.concatenate([part[0] for part in parts] or [np.empty(0, np.int32)])
+            ids = np.concatenate([part[1] for part in parts] or [np.empty(0, np.int64)])
+            order = np.lexsort((ids, near))
+            balls.append((near[order], ids[order]))
+        return balls
+
+    def describe(self) -> dict[str, Any]:
+        with self._server():
+            collection = self._pointed_to()
+            kind = self._client.describe_index(collection, "code", timeout=self._timeout)["index_type"]
+            about = {"kind": f"milvus {kind}", "n_bits": self.n_bits, "size": self._count(collection)}
+        return about | {"collection": collection, "recall": 1.0 if kind == "BIN_FLAT" else self._recall()}
+
+    # Requests.
+
+    def _hits(
+        self, codes: Array, limit: int, filter: str, params: dict[str, Any]
+    ) -> Iterator[tuple[Array, Array]]:
+        """Distances and ids of the nearest codes to each query, by distance, then id."""
+        with self._server():
+            found = self._client.search(
+                self._name,
+                data=[code.tobytes() for code in codes],
+                limit=limit,
+                filter=filter,
+                anns_field="code",
+                search_params={"metric_type": "HAMMING", "params": params},
+                consistency_level=CONSISTENCY,
+                timeout=self._timeout,
+            )
+        for hits in found:
+            near, ids = np.array(hits.distances, dtype=np.int32), np.array(hits.ids, dtype=np.int64)
+            order = np.lexsort((ids, near))
+            yield near[order], ids[order]
+
+    def _ball(self, code: Array, r: int, filter: str) -> tuple[Array, Array]:
+        """All within distance ``r``: where they are more than Milvus gives, two halves by id."""
+        # The radius of Milvus is a bound from above, itself left out.
+        params = {"nprobe": N_LISTS, "radius": r + 1, "range_filter": 0}
+        ((near, ids),) = self._hits(code[None], MOST, filter, params)
+        if len(ids) < MOST:
+            return near, ids
+        middle = int(np.median(ids))
+        filter = f"({filter}) and " if filter else ""
+        halves = [self._ball(code, r, f"{filter}id {side} {middle}") for side in ("<=", ">")]
+        return np.concatenate([half[0] for half in halves]), np.concatenate([half[1] for half in halves])
+
+    def _recall(self) -> float:
+        """The share of the ten nearest codes that a search finds, for codes of the index."""
+        with self._server():
+            rows = self._client.query(self._name, filter="id >= 0", limit=TRIED, output_fields=["code"])
+        codes = np.array([np.frombuffer(row["code"][0], dtype=np.uint8) for row in rows])
+        found, truth = (
+            [near for near, _ in self._hits(codes, 10, "", {"nprobe": n})] for n in (N_SEARCHED, N_LISTS)
+        )
+        return float(np.mean([(a <= b[-1]).sum() / len(b) for a, b in zip(found, truth, strict=True)]))
+
+    def _insert(self, collection: str, ids: Array, codes: Array) -> None:
+        for portion, own in zip(_portions(ids), _portions(codes), strict=True):
+            self._client.insert(collection, _rows(portion, own), timeout=self._timeout)
+
+    def _settle(self, collection: str) -> None:
+        """Wait until searches see all changes made so far: a strong read has to."""
+        self._client.query(
+            collection, filter="id < 0", limit=1, consistency_level="Strong", timeout=self._timeout
+        )
+
+    def _count(self, collection: str) -> int:
+        (row,) = self._client.query(
+            collection,
+            filter="",
+            output_fields=["count(*)"],
+            consistency_level=CONSISTENCY,
+            timeout=self._timeout,
+        )
+        return int(row["count(*)"])
+
+    def _present(self, ids: Array) -> list[int]:
+        """Those of some ids that are there, in ascending order."""
+        found: list[int] = []
+        for filter in _filters(ids):
+            rows = self._client.query(self._name, filter=filter, output_fields=["id"], timeout=self._timeout)
+            found.extend(row["id"] for row in rows)
+        return sorted(found)
+
+    def _refuse_missing(self, ids: Array) -> None:
+        refuse_missing(np.setdiff1d(ids, self._present(ids)))
+
+    # Collections.
+
+    def _collection(self, version: int) -> str:
+        return f"{self._name}_v{version}"
+
+    @property
+    def _about(self) -> str:
+        return f"sihash: codes of {self.n_bits} bits"
+
+    def _create(self, collection: str, size: int) -> None:
+        """A new, empty collection for about ``size`` codes, loaded."""
+        schema = self._client.create_schema(
+            auto_id=False, enable_dynamic_field=False, description=self._about
+        )
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        schema.add_field("code", DataType.BINARY_VECTOR, dim=8 * n_bytes(self.n_bits))
+        index = self._client.prepare_index_params()
+        lists = size >= LISTS_FROM
+        index.add_index(
+            "code",
+            index_type="BIN_IVF_FLAT" if lists else "BIN_FLAT",
+            metric_type="HAMMING",
+            params={"nlist": N_LISTS} if lists else {},
+        )
+        self._client.create_collection(collection, schema=schema, index_params=index, timeout=self._timeout)
+
+    def _pointed_to(self) -> str:
+        """The collection behind the alias."""
+        return str(self._client.describe_collection(self._name, timeout=self._timeout)["collection_name"])
+
+    def _check_width(self) -> None:
+        about = self._client.describe_collection(self._name, timeout=self._timeout)
+        if about["collection_name"] == self._name:
+            raise ValueError(f"{self._name} on {self._address} is no index of sihash; choose another name.")
+        if about["description"] != self._about:
+            raise ValueError(
+                f"{self._name} on {self._address} holds {about['description']!r}, "
+                f"not codes of {self.n_bits} bits; choose another name."
+            )
+
+    def _drop_all_but(self, kept: str | None) -> None:
+        """Drop the collections of all versions but one."""
+        for collection in self._client.list_collections(timeout=self._timeout):
+            if re.fullmatch(f"{self._name}_v[0-9]+", collection) and collection != kept:
+                self._client.drop_collection(collection, timeout=self._timeout)
+
+    @contextmanager
+    def _server(self) -> Iterator[None]:
+        """What Milvus cannot do, said in one sentence."""
+        try:
+            yield
+        except MilvusException as error:
+            _refuse_silence(self._address)
+            raise IndexServerError(f"Milvus at {self._address} failed: {error.message}") from error
+
+
+def _parsed(url: str) -> tuple[str, str]:
+    """Address and name of ``milvus+http://host:port/name``."""
+    parts = urlsplit(url)
+    name = parts.path.strip("/")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(
+            f"Credentials do not belong in a URL; set the environment variable {TOKEN} to user:password."
+        )
+    if parts.scheme not in ("milvus+http", "milvus+https") or not parts.hostname:
+        raise ValueError(f"Expected milvus+http://host:port/name, got {url!r}.")
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(
+            f"The name of an index on Milvus is of letters, digits and _, not {name!r}; "
+            "the URL is milvus+http://host:port/name."
+        )
+    return f"{parts.scheme.removeprefix('milvus+')}://{parts.hostname}:{parts.port or 19530}", name
+
+
+def _connected(address: str, timeout: float) -> MilvusClient:
+    _refuse_silence(address)
+    token = os.environ.get(TOKEN, "")
+    try:
+        return MilvusClient(address, token=token, timeout=timeout)
+    except MilvusException as error:
+        refused = f"refuses the credentials in {TOKEN}" if token else f"asks for credentials; set {TOKEN}"
+        raise IndexServerError(f"Milvus at {address} {refused}, or is not ready yet.") from error
+
+
+def _refuse_silence(address: str) -> None:
+    """Find out at once whether anything listens; Milvus' client would try for a long time."""
+    parts = urlsplit(address)
+    try:
+        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
+    except OSError as error:
+        raise IndexServerError(
+            f"No Milvus server answers at {address} ({error}); start it, or check the address."
+        ) from error
+
+
+def _portions(rows: Array) -> list[Array]:
+    return [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
+
+
+def _rows(ids: Array, codes: Array) -> list[dict[str, Any]]:
+    return [{"id": i, "code": code.tobytes()} for i, code in zip(ids.tolist(), codes, strict=True)]
+
+
+def _filters(ids: Array) -> list[str]:
+    """Expressions that together name some ids: runs of them by their ends, the others one by one."""
+    ids = np.sort(ids, kind="stable")
+    runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1) if len(ids) else []
+    long = [f"({run[0]} <= id <= {run[-1]})" for run in runs if len(run) > 3]
+    rest = np.concatenate([run for run in runs if len(run) <= 3] or [ids[:0]])
+    filters = [" or ".join(long[start : start + 100]) for start in range(0, len(long), 100)]
+    return filters + [f"id in {portion.tolist()}" for portion in _portions(rest)]
+
+
+def _merge(distances: Array, ids: Array, new_distances: Array, new_ids: Array) -> None:
+    """Put the best of what is there and what is new, in order, in the place of what is there."""
+    there = ids >= 0
+    near = np.concatenate([distances[there], new_distances])
+    names = np.concatenate([ids[there], new_ids])
+    order = np.lexsort((names, near))[: len(ids)]
+    distances[: len(order)], ids[: len(order)] = near[order], names[order]

@@ -1,0 +1,232 @@
+"""The index on a real Milvus server: the promises of every index, versions, and what goes wrong."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+
+import numpy as np
+import pytest
+from index_checks import CHECKS, random_codes, same_answers, same_balls
+
+from sihash.index import NumpyIndex, open_index
+
+pytest.importorskip("pymilvus")
+milvus_server = pytest.importorskip("milvus_server")
+from sihash.index import milvus  # noqa: E402
+from sihash.index.milvus import IndexServerError, MilvusIndex  # noqa: E402
+
+# All in one worker, where tests are spread by group.
+pytestmark = pytest.mark.xdist_group("milvus")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory, pytestconfig):
+    programs = pytestconfig.cache.mkdir("milvus-programs")
+    with open(programs / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one server at a time, however tests are spread
+        server = milvus_server.Server(tmp_path_factory.mktemp("milvus"), programs)
+        before = os.environ.get(milvus.TOKEN)
+        os.environ[milvus.TOKEN] = milvus_server.TOKEN
+        yield server
+        os.environ.pop(milvus.TOKEN)
+        if before is not None:
+            os.environ[milvus.TOKEN] = before
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def make(server):
+    """Empty indexes. Making a collection takes seconds, so two of each width are emptied by turns."""
+    made: dict[int, list[MilvusIndex]] = {}
+
+    def empty_index(n_bits):
+        own = made.setdefault(n_bits, [])
+        if len(own) < 2:
+            index = open_index(f"milvus+http://{server.address}/bits{n_bits}_{'ab'[len(own)]}", n_bits)
+        else:
+            index = own.pop(0)
+            index.remove(index.ids())
+        own.append(index)
+        return index
+
+    empty_index.widths = (7, 65)
+    return empty_index
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_promise(make, check):
+    check(make)
+
+
+@pytest.fixture
+def filled(make):
+    """An index with its oracle."""
+    index, oracle = make(32), NumpyIndex(32)
+    codes = random_codes(np.random.default_rng(0), 200, 32)
+    for each in (index, oracle):
+        each.add(np.arange(200), codes)
+    return index, oracle
+
+
+def another_version(rng):
+    codes = random_codes(rng, 300, 32)
+    oracle = NumpyIndex(32)
+    oracle.add(np.arange(50, 350), codes)
+    return oracle, [(np.arange(50, 200), codes[:150]), (np.arange(200, 350), codes[150:])]
+
+
+def test_a_new_version_takes_the_place_of_the_old_one(server, filled):
+    index, oracle = filled
+    rng = np.random.default_rng(1)
+    reader = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+    new_oracle, batches = another_version(rng)
+
+    def looked_at():
+        for batch in batches:
+            same_answers(reader, oracle, rng)
+            yield batch
+
+    old, new = index.version, index.version + 7
+    assert reader.version == old
+    index.rebuild(new, looked_at(), 300)
+    assert index.version == reader.version == new
+    same_answers(reader, new_oracle, rng)
+    np.testing.assert_array_equal(reader.ids(), np.arange(50, 350))
+    assert [c for c in index._client.list_collections() if c.startswith(f"{index._name}_v")] == [
+        f"{index._name}_v{new}"
+    ]
+    with pytest.raises(ValueError, match=f"holds version {new} already"):
+        index.rebuild(new, batches, 300)
+
+
+def test_lists_find_what_there_is(filled, monkeypatch):
+    index, _ = filled
+    monkeypatch.setattr(milvus, "LISTS_FROM", 1000)
+    rng = np.random.default_rng(2)
+    codes = random_codes(rng, 3000, 32, n_words=700)
+    index.rebuild(index.version + 1, [(np.arange(3000), codes)], 3000)
+    about = index.describe()
+    assert about["kind"] == "milvus BIN_IVF_FLAT"
+    assert about["size"] == 3000
+    assert 0.3 < about["recall"] <= 1
+    oracle = NumpyIndex(32)
+    oracle.add(np.arange(3000), codes)
+    same_balls(index.radius(codes[:5], 6), oracle.radius(codes[:5], 6))
+
+
+def test_a_ball_larger_than_milvus_gives(filled, monkeypatch):
+    index, oracle = filled
+    monkeypatch.setattr(milvus, "MOST", 30)
+    query = random_codes(np.random.default_rng(3), 2, 32)
+    same_balls(index.radius(query, 32), oracle.radius(query, 32))
+    allowed = np.arange(0, 200, 2)
+    same_balls(index.radius(query, 17, allowed), oracle.radius(query, 17, allowed))
+    with pytest.raises(ValueError, match="at most 30 results, k is 31"):
+        index.search(query, 31)
+
+
+def test_removed_ids_are_gone_for_others_at_once(server, filled):
+    index, _ = filled
+    reader = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+    queries = random_codes(np.random.default_rng(4), 3, 32)
+    for start in range(0, 100, 10):
+        index.remove(np.arange(start, start + 10))
+        _, ids = reader.search(queries, 200)
+        assert ids[ids >= 0].min() >= start + 10
+
+
+def test_a_rebuild_that_ends_early_leaves_the_old_version(filled):
+    index, oracle = filled
+    rng = np.random.default_rng(5)
+    new_oracle, batches = another_version(rng)
+
+    def failing():
+        yield batches[0]
+        raise OSError("the disk of the segments is gone")
+
+    old = index.version
+    with pytest.raises(OSError, match="segments"):
+        index.rebuild(old + 1, failing(), 300)
+    assert index.version == old
+    same_answers(index, oracle, rng)
+    index.rebuild(old + 1, batches, 300)
+    assert index.version == old + 1
+    same_answers(index, new_oracle, rng)
+
+
+def test_a_server_that_stops_in_the_middle_of_a_switch(server, filled, monkeypatch):
+    index, oracle = filled
+    rng = np.random.default_rng(6)
+    new_oracle, batches = another_version(rng)
+    old, turn = index.version, index._client.alter_alias
+
+    def stop_and_turn(*args, timeout):
+        server.stop()
+        monkeypatch.setattr(index, "_timeout", 3)
+        turn(*args, timeout=3)
+
+    monkeypatch.setattr(index._client, "alter_alias", stop_and_turn)
+    with pytest.raises(IndexServerError, match="No Milvus server answers"):
+        index.rebuild(old + 1, batches, 300)
+    with pytest.raises(IndexServerError, match="No Milvus server answers"):
+        index.search(batches[0][1][:1], 3)
+    server.start()
+    again = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+    assert again.version == old
+    same_answers(again, oracle, rng)
+    again.rebuild(old + 1, batches, 300)
+    assert again.version == old + 1
+    same_answers(again, new_oracle, rng)
+
+
+def test_a_dropped_index_is_gone(server):
+    url = f"milvus+http://{server.address}/short_lived"
+    index = open_index(url, 8)
+    index.add(np.array([1]), np.array([[1]], np.uint8))
+    index.drop()
+    again = open_index(url, 8)
+    assert len(again) == 0
+    again.drop()
+
+
+def test_wrong_credentials(server, monkeypatch):
+    url = f"milvus+http://{server.address}/anything"
+    monkeypatch.setenv(milvus.TOKEN, "root:wrong")
+    with pytest.raises(IndexServerError, match="refuses the credentials in SIHASH_MILVUS_TOKEN"):
+        open_index(url, 32)
+    monkeypatch.delenv(milvus.TOKEN)
+    with pytest.raises(IndexServerError, match="asks for credentials; set SIHASH_MILVUS_TOKEN"):
+        open_index(url, 32)
+
+
+def test_another_number_of_bits(filled):
+    index, _ = filled
+    with pytest.raises(ValueError, match="codes of 32 bits', not codes of 30 bits"):
+        MilvusIndex(f"milvus+{index._address}/{index._name}", 30)
+
+
+def test_no_server():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(IndexServerError, match="credentials"):
+            MilvusIndex(f"milvus+http://127.0.0.1:{port}/name", 8, timeout=1)
+    with pytest.raises(IndexServerError, match=f"No Milvus server answers at http://127.0.0.1:{port}"):
+        MilvusIndex(f"milvus+http://127.0.0.1:{port}/name", 8)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("milvus+http://user:secret@host:1/name", "Credentials do not belong in a URL"),
+        ("milvus+ftp://host:1/name", "Expected milvus"),
+        ("milvus+http:///name", "Expected milvus"),
+        ("milvus+http://host:1/", "letters, digits"),
+        ("milvus+http://host:1/two-words", "letters, digits"),
+    ],
+)
+def test_urls_that_are_refused(url, reason):
+    with pytest.raises(ValueError, match=reason) as error:
+        open_index(url, 8)
+    assert "secret" not in str(error.value)
