@@ -33,7 +33,8 @@ def everything(db):
     """All that a user can see, features and training rows included."""
     info = {key: value for key, value in db.info().items() if key not in ("path", "bytes")}
     ids = [i.id for i in db.items(limit=1000)]
-    return small.seen(db), info, db.search_ids(ids[:3], k=3), db.search(small.QUERIES[:1], classes=[1])
+    of_items = db.search_ids(ids[:3], k=3, rank="hamming")
+    return small.seen(db), info, of_items, db.search(small.QUERIES[:1], classes=[1], rank="hamming")
 
 
 def flip(path, offset, mask):

@@ -56,7 +56,7 @@ class Failing(Disk):
         except OSError:
             super().write(descriptor, data[:half])  # a disk fills up in the middle of a write
             raise
-        return super().write(descriptor, data[: max(1, half)])  # and may write less than it was given
+        return super().write(descriptor, data[:1000])  # and may write less than it was given
 
     def sync(self, descriptor):
         self._call("sync")
