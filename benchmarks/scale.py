@@ -1,16 +1,15 @@
 """Training past the memory of one machine: on disk, on Dask, and how a step grows with the rows.
 
-``python -m benchmarks.scale disk`` sets a fit with Φ in scratch files, in a process that may take 3 GB of
-memory, beside one in memory. ``dask`` sets a fit on a Dask cluster of one worker beside a local one, in
-turns, and weighs what a step sends for two numbers of rows. ``growth`` measures the cost of a step from
-50,000 to 1,000,000 rows, in seconds of the processor. Data are made: ten overlapping classes. Only ratios
-within one run mean anything.
+``python -m benchmarks.scale disk`` runs a fit with Φ in scratch files in a process that may take 3 GB of
+memory, and sets steps on disk beside steps in memory, in turns. ``dask`` sets a fit on a Dask cluster of
+one worker beside a local one, in turns, and weighs what a step sends for two numbers of rows. ``growth``
+measures the cost of a step from 50,000 to 1,000,000 rows, in seconds of the processor. Data are made: ten
+overlapping classes. Only ratios within one run mean anything.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import pickle
 import resource
@@ -18,13 +17,14 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sihash import SIH
 from sihash._typing import Array
-from sihash.engines import LocalEngine, open_engine
+from sihash.engines import open_engine
 from sihash.engines.crew import Crew
 from sihash.hashing.codebook import make_codebook
 from sihash.kernel import KernelMap, normalise
@@ -39,14 +39,13 @@ LIMIT = 3 << 30  # bytes of memory that a process with Φ on disk may take
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["disk", "dask", "growth", "one"])
+    parser.add_argument("what", choices=["disk", "dask", "growth", "limited"])
     parser.add_argument("--rows", type=int, default=0, help="default: 1,000,000 (disk), 50,000 (dask)")
     parser.add_argument("--anchors", type=int, default=1000)
     parser.add_argument("--features", type=int, default=64, help="dimensions of the vectors")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--engine", default="local", help="of a single fit (one)")
     args = parser.parse_args()
-    {"disk": disk, "dask": dask, "growth": growth, "one": one}[args.what](args)
+    {"disk": disk, "dask": dask, "growth": growth, "limited": limited}[args.what](args)
 
 
 def made_rows(n: int, d: int) -> tuple[Array, Array]:
@@ -68,46 +67,35 @@ def hasher(engine: str | None, args: argparse.Namespace) -> SIH:
 
 
 def disk(args: argparse.Namespace) -> None:
-    args.rows = args.rows or 1_000_000
-    found: dict[str, list[dict[str, float]]] = {"local": [], "disk": []}
-    for _ in range(args.repeats):
-        for engine in found:
-            command = [sys.executable, "-m", "benchmarks.scale", "one", "--engine", engine]
-            command += [f"--{name}={getattr(args, name)}" for name in ("rows", "anchors", "features")]
-            answer = subprocess.run(command, capture_output=True, text=True, check=True)
-            found[engine].append(json.loads(answer.stdout))
-            print(engine, answer.stdout.strip(), flush=True)
-    phi = args.rows * (args.anchors + 1) * 4 / 2**30
-    for name in ("step", "fit", "processor"):
-        ratio = np.median([b[name] / a[name] for a, b in zip(*found.values(), strict=True)])
-        print(f"{args.rows:,} × {args.anchors:,}, Φ {phi:.1f} GB: {name} on disk / in memory {ratio:.2f}")
-    peak = max(run["peak_gb"] for run in found["disk"])
-    print(f"peak memory on disk {peak:.2f} GB (of it its own, limited to 3 GB by the kernel: see above)")
-
-
-def one(args: argparse.Namespace) -> None:
-    """One fit, in a process of its own: seconds, seconds a step, peak memory."""
-    X, y = made_rows(args.rows, args.features)
-    hasher(args.engine, args).set_params(n_anchors=20).fit(X[:2000], y[:2000])
-    if args.engine == "disk":
-        resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
-    processor = time.process_time()
-    report = hasher(args.engine, args).fit(X, y).report_
-    processor = time.process_time() - processor
-    n_steps = int(sum(r.n_steps.max() for r in report.rounds))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    n = args.rows or 1_000_000
+    phi = n * (args.anchors + 1) * 4 / 2**30
+    command = [sys.executable, "-m", "benchmarks.scale", "limited", f"--rows={n}"]
+    command += [f"--anchors={args.anchors}", f"--features={args.features}"]
+    print(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip(), flush=True)
+    X, y = made_rows(n, args.features)
+    kernel = made_kernel(X, args.anchors)
+    with team(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        runs = [start(open_engine(engine), kernel, X, y) for engine in ("local", "disk")]
+        pairs = []
+        for _ in range(args.repeats + 1):
+            pairs.append([clocked(run) for run in runs])
+            print(f"a step in memory {pairs[-1][0]:.2f} s, on disk {pairs[-1][1]:.2f} s", flush=True)
+    local, mapped = np.array(pairs[1:]).T
     print(
-        json.dumps(
-            {
-                "fit": round(report.total_seconds, 2),
-                "processor": round(processor, 2),
-                "step": round(report.seconds["binary SVMs"] / max(n_steps, 1), 3),
-                "steps": n_steps,
-                "gap": round(report.max_gap, 4),
-                "peak_gb": round(peak, 2),
-            }
-        )
+        f"{n:,} × {args.anchors:,} × {N_BITS}, Φ {phi:.1f} GB: a step on disk / in memory "
+        f"{np.median(mapped / local):.2f} (median of pairs), {mapped.min() / local.min():.2f} (fastest)"
     )
+
+
+def limited(args: argparse.Namespace) -> None:
+    """A fit on disk in a process that may take 3 GB, and what it took."""
+    X, y = made_rows(args.rows, args.features)
+    hasher("disk", args).set_params(n_anchors=20).fit(X[:2000], y[:2000])
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
+    report = hasher("disk", args).fit(X, y).report_
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{report}; peak of a process limited to 3 GB: {peak:.2f} GB, mapped pages included")
 
 
 # Dask.
@@ -172,36 +160,37 @@ def weighed(X: Array, y: Array, args: argparse.Namespace) -> tuple[int, int]:
 def growth(args: argparse.Namespace) -> None:
     sizes = [50_000, 100_000, 200_000, 400_000, 1_000_000]
     X, y = made_rows(sizes[-1], args.features)
-    mean = X.mean(axis=0, dtype=np.float64)
-    anchors = normalise(X[:: len(X) // args.anchors][: args.anchors], mean)
-    kernel = KernelMap(mean, anchors, WIDTH)
+    kernel = made_kernel(X, args.anchors)
     seconds = []
     for n in sizes:
-        seconds.append(step_seconds(open_engine(args.engine), kernel, X[:n], y[:n], args.repeats))
+        with team():
+            run = start(open_engine("local"), kernel, X[:n], y[:n])
+            # Seconds of the processor, in all threads: the clock would count what others run here.
+            seconds.append(min([clocked(run, time.process_time) for _ in range(args.repeats + 1)][1:]))
         print(f"{n:,} rows: {seconds[-1]:.3f} s of the processor a step", flush=True)
     slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    print(f"{args.engine}, {args.anchors:,} anchors, {N_BITS} bits: slope of log-log {slope:.3f}")
+    print(f"{args.anchors:,} anchors, {N_BITS} bits: slope of log-log {slope:.3f}")
 
 
-def step_seconds(engine: Any, kernel: KernelMap, X: Array, y: Array, repeats: int) -> float:
-    """Seconds of the processor (all threads) for the cheapest of some steps of all bits.
+def made_kernel(X: Array, n_anchors: int) -> KernelMap:
+    mean = X.mean(axis=0, dtype=np.float64)
+    return KernelMap(mean, normalise(X[:: len(X) // n_anchors][:n_anchors], mean), WIDTH)
 
-    Not of the clock: what others run on the machine would count too.
-    """
-    assert isinstance(engine, LocalEngine)
+
+def start(engine: Any, kernel: KernelMap, X: Array, y: Array) -> Any:
+    """A solve of all bits that has not taken a step yet."""
     words = make_codebook("separated", N_BITS, np.bincount(y), True, np.random.RandomState(0))
     columns = {"X": X, "y": y, "pair": y.astype(np.int32), "key": np.arange(len(y))}
-    with team(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        machines = make_machines(engine.lay_out(kernel, columns, 10, words), C, "smooth")
-        assert isinstance(machines, SmoothMachines)
-        run = smooth._Run(machines, 1e-4)
-        taken = []
-        for _ in range(repeats + 1):
-            start = time.process_time()
-            run.step()
-            taken.append(time.process_time() - start)
-    return min(taken[1:])
+    machines = make_machines(engine.lay_out(kernel, columns, 10, words), C, "smooth")
+    assert isinstance(machines, SmoothMachines)
+    return smooth._Run(machines, 1e-4)
+
+
+def clocked(run: Any, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of one step; the first also makes the shared Hessian."""
+    before = clock()
+    run.step()
+    return clock() - before
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -154,7 +155,9 @@ def test_features_beyond_the_limit_of_memory():
 
     def run(engine):
         command = [sys.executable, "-c", textwrap.dedent(script), engine]
-        return subprocess.run(command, capture_output=True, text=True, env={"OPENBLAS_NUM_THREADS": "1"})
+        return subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        )
 
     assert run("disk").returncode == 0
     assert "MemoryError" in run("local").stderr

@@ -42,10 +42,9 @@ def connect(name: str) -> Any:
 
 def current_client() -> Any:
     """The Dask client of this program, or None."""
-    distributed = _import_distributed()
     try:
-        return distributed.get_client()
-    except ValueError:
+        return _import_distributed().get_client()
+    except (ImportError, ValueError):
         return None
 
 

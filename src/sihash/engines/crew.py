@@ -21,23 +21,31 @@ class Crew:
     def __init__(self, client: Any, addresses: list[str]) -> None:
         self.client = client
         self.addresses = list(addresses)
-        self.actors = [self._hire(address) for address in addresses]
+        self.actors = self._hire(addresses)
         self.gone: set[int] = set()
         self.why: Exception | None = None  # the last sign of a loss
         self._numbers = count()
         self._forgotten: list[list[int]] = [[] for _ in addresses]
 
-    def _hire(self, address: str) -> Any:
-        """An actor on this worker, with as many threads as the worker has."""
-        n_threads = self.client.nthreads().get(address, 1)
+    def _hire(self, addresses: list[str]) -> list[Any]:
+        """An actor on each of these workers, with as many threads as the worker has."""
+        n_threads = self.client.nthreads()
         with self.client.as_current():  # an actor belongs to the client that is current where it is made
-            future = self.client.submit(
-                Part, n_threads, actor=True, workers=[address], allow_other_workers=False, pure=False
-            )
+            futures = [
+                self.client.submit(
+                    Part,
+                    n_threads.get(address, 1),
+                    actor=True,
+                    workers=[address],
+                    allow_other_workers=False,
+                    pure=False,
+                )
+                for address in addresses
+            ]
             try:
-                return future.result(timeout=HIRE_SECONDS)
-            except (OSError, TimeoutError) as error:
-                raise RowsLost(f"The Dask worker at {address} does not answer.") from error
+                return [future.result(timeout=HIRE_SECONDS) for future in futures]
+            except OSError as error:  # so is the end of our patience
+                raise RowsLost(f"A Dask worker among {', '.join(addresses)} does not answer.") from error
 
     def replace(self, place: int) -> None:
         """Another worker for a part: the one that holds the fewest."""
@@ -48,7 +56,7 @@ class Crew:
         if not held:
             raise ConnectionError("All Dask workers are gone; start some, and fit again.")
         self.addresses[place] = min(held, key=lambda address: held[address])
-        self.actors[place] = self._hire(self.addresses[place])
+        (self.actors[place],) = self._hire([self.addresses[place]])
         self.gone.discard(place)
 
     # Rows have numbers; the actors let go of those that nobody here needs any more.

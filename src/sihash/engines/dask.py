@@ -229,8 +229,7 @@ class DaskEngine:
 
         pieces = [[piece(X, start) for X, start in held] for held in places.values()]
         shape = kernel.n_features_out, words.shape[1]
-        rows = DaskRows(
-            Crew(self.client, list(places)), [0] * len(pieces), shape, pieces, np.zeros(0, np.int32)
-        )
+        crew = Crew(self.client, list(places))
+        rows = DaskRows(crew, [0] * len(pieces), shape, pieces, np.zeros(0, np.int32))
         rows._note(columns["key"], columns["pair"])
         return rows

@@ -67,10 +67,11 @@ class Matrix:
     def places(self) -> dict[str, list[tuple[LazyBlock, int]]]:
         """Blocks, and the rows at which they begin, by the worker that holds them."""
         futures = self._client.compute([block for (block,) in _grid(self._kept)])
-        holders = self._client.who_has(futures)
+        holders, everyone = self._client.who_has(futures), list(self._client.nthreads())
         found: dict[str, list[tuple[LazyBlock, int]]] = {}
         for future, block, start in zip(futures, self._blocks, self._starts, strict=False):
-            address = min(holders[future.key], key=lambda address: len(found.get(address, ())))
+            own = holders.get(future.key) or everyone  # nobody: Dask is making it again
+            address = min(own, key=lambda address: len(found.get(address, ())))
             found.setdefault(address, []).append((block, int(start)))
         return found
 
