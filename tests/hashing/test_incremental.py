@@ -24,6 +24,7 @@ OBJECTIVE_MARGIN = 0.25  # binary SVMs, other words for the classes; with the sa
 
 def small(**params):
     defaults = {"n_bits": 16, "n_anchors": 30, "kernel_width": 0.7, "random_state": 0, "C_x": 8.0}
+    defaults["tol"] = 0.01
     return SIH(**{**defaults, **params})
 
 
@@ -31,6 +32,14 @@ def mAP(hasher, seed=77):
     X, y = blobs(600, n_classes=8, seed=seed)
     known = np.isin(y, hasher.classes_)
     return leave_one_out(hasher.transform(X[known]), y[known]).mAP
+
+
+@pytest.fixture(autouse=True, scope="module")
+def updates_proper():
+    """Here changes are large beside a few hundred rows, and are to be updates all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sihash.hashing.sih.RELEARN_SHARE", 1.0)
+        yield
 
 
 # What an update does.
@@ -475,3 +484,44 @@ def test_a_file_without_vectors_goes_on_when_they_are_attached(tmp_path):
     assert np.array_equal(new[0].transform(X), new[1].transform(X))
     with pytest.raises(ValueError, match="nothing to attach"):
         slim.attach_vectors(X)
+
+
+# When too many rows are new for the anchors and words of the first fit.
+
+
+def test_a_collection_that_outgrew_its_anchors_is_learned_anew(monkeypatch):
+    monkeypatch.setattr("sihash.hashing.sih.RELEARN_SHARE", 0.25)
+    X, y = blobs(400)
+    hasher = small().fit(X[:200], y[:200])
+    anchors = hasher.kernel_.anchors
+    hasher.add(X[200:260], y[200:260])  # 60 of 260 are new
+    assert hasher.kernel_.anchors is anchors
+    hasher.add(X[260:280], y[260:280])  # 80 of 280
+    assert hasher.kernel_.anchors is not anchors
+    assert hasher.ids_ == list(range(280))
+    np.testing.assert_array_equal(hasher.training_rows()[0], X[:280])
+    assert [int(label) for label in hasher.training_rows()[1]] == y[:280].tolist()
+    anchors = hasher.kernel_.anchors
+    assert hasher.add(X[280:300], y[280:300]).kernel_.anchors is anchors  # counting begins anew
+
+
+def test_rows_that_left_count_too(monkeypatch):
+    monkeypatch.setattr("sihash.hashing.sih.RELEARN_SHARE", 0.25)
+    X, y = blobs(300)
+    hasher = small().fit(X[:200], y[:200])
+    anchors = hasher.kernel_.anchors
+    hasher.add(X[200:250], y[200:250])
+    assert hasher.kernel_.anchors is anchors
+    hasher.update(X[250:252], y[250:252], remove=range(100))
+    assert hasher.kernel_.anchors is not anchors
+    assert hasher.ids_ == list(range(100, 252))
+
+
+def test_the_count_of_new_rows_is_kept_in_the_file(monkeypatch, tmp_path):
+    monkeypatch.setattr("sihash.hashing.sih.RELEARN_SHARE", 0.25)
+    X, y = blobs(300)
+    hasher = small().fit(X[:200], y[:200]).add(X[200:250], y[200:250])
+    hasher.save(tmp_path / "model.safetensors")
+    loaded = SIH.load(tmp_path / "model.safetensors")
+    anchors = loaded.kernel_.anchors
+    assert loaded.add(X[250:280], y[250:280]).kernel_.anchors is not anchors

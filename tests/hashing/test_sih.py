@@ -34,7 +34,9 @@ def test_codes_retrieve_their_class(solver):
 def test_every_bit_is_certified():
     X, y = blobs(500)
     hasher = small(tol=1e-3).fit(X, y)
-    assert hasher.report_.max_gap <= 1e-3
+    # A gap of a millionth of F(0) = C n counts as closed as well, however small the optimum.
+    solved = hasher._learner.machines
+    assert (solved.upper() - solved.lower() <= np.maximum(1e-3 * solved.upper(), 1e-6 * solved.C * 500)).all()
     assert hasher.report_.rounds[0].bits_trained == 12
 
 
@@ -249,7 +251,7 @@ def test_saved_hash_functions_alone(tmp_path):
     np.testing.assert_array_equal(loaded.transform(X), hasher.transform(X))
     np.testing.assert_allclose(loaded.predict_proba(X), hasher.predict_proba(X))
     assert loaded.objective_ == hasher.objective_
-    with pytest.raises(ValueError, match="updatable=False"):
+    with pytest.raises(ValueError, match="without training rows"):
         loaded.add(X[:3], y[:3])
 
 

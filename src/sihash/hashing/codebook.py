@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import numba
@@ -14,23 +15,31 @@ CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
 # What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
 NEW_WORD_BALANCE = 0.005
+UNEVEN_BELOW = 0.5  # price of a surplus from which on few classes get even words only
 
 
-def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
+def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.random.RandomState) -> Array:
     """Words for all classes, int8 ±1 (n_classes × n_bits).
 
-    ``sizes`` counts the rows of each class. ``kind`` is "separated" (random words improved until they are
-    far apart and their columns balanced), "random" (the paper's: balanced columns are likelier if
-    ``balanced``), "hadamard" (columns of a Sylvester–Hadamard matrix), or an array of words.
+    ``sizes`` counts the rows of each class. ``balance`` is what a surplus of +1 in a bit costs: 0 is
+    nothing, 1 about as much as the second stage pays for a wrong bit, so that uneven words do not last.
+    ``kind`` is "separated" (random words improved until they are far apart, their columns balanced and
+    distinct), "random" (the paper's: balanced columns are likelier if that counts), "hadamard" (columns of
+    a Sylvester–Hadamard matrix), or an array of words.
     """
     if isinstance(kind, np.ndarray | list | tuple):
         return _given_words(np.asarray(kind), n_bits, len(sizes))
     if kind == "random":
-        return random_words(n_bits, sizes, balanced, rng)
+        return random_words(n_bits, sizes, balance > 0, rng)
     if kind == "hadamard":
         return hadamard_words(n_bits, sizes, rng)
     if kind == "separated":
-        return separated_words(n_bits, sizes, balanced, rng)
+        few = 2 ** min(len(sizes) - 1, 30) - 1 <= n_bits
+        if few and balance < UNEVEN_BELOW:
+            return exhaustive_words(n_bits, sizes)
+        # Where even splits run out, bits have to be uneven or the same.
+        distinct = balance < UNEVEN_BELOW or n_bits <= _n_even_splits(len(sizes))
+        return separated_words(n_bits, sizes, balance > 0, distinct, rng)
     raise ValueError(f"codebook must be one of {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}.")
 
 
@@ -68,17 +77,49 @@ def hadamard_words(n_bits: int, sizes: Array, rng: np.random.RandomState) -> Arr
     return np.ascontiguousarray(words[:, keep])
 
 
-def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
-    """Random words, improved one after the other; the best of a few starts."""
+def separated_words(
+    n_bits: int, sizes: Array, balanced: bool, distinct: bool, rng: np.random.RandomState
+) -> Array:
+    """Random words, improved one after the other; the best of a few starts.
+
+    With ``distinct`` no two columns are equal or opposite: such bits would be two SVMs that say the same.
+    """
     best, best_cost = None, np.inf
     for _ in range(N_STARTS if len(sizes) <= 64 else 1):
         words = random_words(n_bits, sizes, balanced, rng)
-        improve_words(words, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0, rng)
+        if distinct:
+            _redraw_equal_columns(words, sizes, balanced, rng)
+        improve_words(words, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0, distinct, rng)
         cost = _crowding(words)
         if best is None or cost < best_cost:
             best, best_cost = words, cost
     assert best is not None
     return best
+
+
+def _n_even_splits(n_classes: int) -> int:
+    return comb(n_classes, n_classes // 2) // (1 if n_classes % 2 else 2)
+
+
+def exhaustive_words(n_bits: int, sizes: Array) -> Array:
+    """Every split of the classes into two parts, the most even first, over and over.
+
+    Few classes have few ways to be told apart, and the even ones alone are fewer still.
+    """
+    c = len(sizes)
+    splits = 1 - 2 * ((np.arange(1, 2 ** (c - 1)) >> np.arange(c)[:, None]) & 1)
+    even_first = np.argsort(np.abs(np.asarray(sizes, dtype=float) @ splits), kind="stable")
+    return splits[:, np.resize(even_first, n_bits)].astype(np.int8)
+
+
+def _redraw_equal_columns(words: Array, sizes: Array, balanced: bool, rng: np.random.RandomState) -> None:
+    """Draw columns that repeat an earlier one anew, in place; freely where even ones run out."""
+    for attempt in range(100):
+        _, first = np.unique(words * words[0], axis=1, return_index=True)
+        again = np.setdiff1d(np.arange(words.shape[1]), first)
+        if not len(again):
+            break
+        words[:, again] = random_words(len(again), sizes, balanced and attempt < 50, rng)
 
 
 def new_words(
@@ -91,7 +132,7 @@ def new_words(
     for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
         added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
         everything = np.concatenate([words, added])
-        improve_words(everything, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0, rng)
+        improve_words(everything, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0, True, rng)
         cost = _crowding(everything)
         if best is None or cost < best_cost:
             best, best_cost = everything[len(words) :], cost
@@ -100,14 +141,14 @@ def new_words(
 
 
 def improve_words(
-    words: Array, sizes: Array, movable: Array, balance: float, rng: np.random.RandomState
+    words: Array, sizes: Array, movable: Array, balance: float, distinct: bool, rng: np.random.RandomState
 ) -> None:
     """Change bits of the ``movable`` words, in place, while that lowers crowding plus imbalance.
 
     Crowding is ``Σ_{k<l} exp(v_k·v_l / s)``: one close pair outweighs many distant ones, so the smallest
     distance grows. Imbalance is the squared surplus of +1 in a column, in units of an average class. Moves
     are tried at random: a bit of one word, or opposite bits of two words at once, which keeps a column as
-    balanced as it is.
+    balanced as it is. With ``distinct`` no move makes a column equal to another one, or to its opposite.
     """
     c, n_bits = words.shape
     soft = _softness(n_bits)
@@ -117,7 +158,8 @@ def improve_words(
     price = balance * c
     V = words.astype(np.int64)
     n_tries = int(min(30 * len(movable) ** 2 * n_bits, 3e7 / c))
-    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, rng.randint(2**31 - 1))
+    seed = rng.randint(2**31 - 1)
+    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, distinct, n_tries, seed)
     words[movable] = V[movable].astype(np.int8)
 
 
@@ -129,6 +171,7 @@ def _try_moves(
     movable: Array,
     cost_of: Array,
     price: float,
+    distinct: bool,
     n_tries: int,
     seed: int,
 ) -> None:
@@ -153,10 +196,30 @@ def _try_moves(
         moved = surplus[j] - 2 * weight[k] * V[k, j] - (2 * weight[l] * V[l, j] if pair else 0.0)
         change += price * (moved * moved - surplus[j] * surplus[j])
         if change < -1e-9:
-            surplus[j] = moved
+            alone = distinct and _is_alone(V, j)
             _flip(V, products, k, j)
             if pair:
                 _flip(V, products, l, j)
+            if not alone or _is_alone(V, j):
+                surplus[j] = moved
+            else:
+                _flip(V, products, k, j)
+                if pair:
+                    _flip(V, products, l, j)
+
+
+@numba.njit(nogil=True, cache=True)
+def _is_alone(V: Array, j: int) -> bool:
+    """Whether no other column equals column ``j`` or its opposite."""
+    for other in range(V.shape[1]):
+        same = other != j
+        i = 1
+        while same and i < len(V):
+            same = V[i, j] * V[i, other] == V[0, j] * V[0, other]
+            i += 1
+        if same:
+            return False
+    return True
 
 
 @numba.njit(nogil=True, cache=True)

@@ -46,6 +46,12 @@ class Settings:
     method: Method
 
     @property
+    def balance(self) -> float:
+        """What a bit's surplus costs a row, in units of what the second stage pays for a wrong bit."""
+        pays = self.lam * self.C_b / self.n_bits
+        return 0.0 if self.gamma == 0 else self.gamma / pays if pays else np.inf
+
+    @property
     def n_groups(self) -> int:
         return N_GROUPS if self.method == "smooth" else 1
 
@@ -69,6 +75,7 @@ class Learner:
     live: Array
     key_of: dict[Hashable, int]
     next_key: int
+    first_new_key: int  # rows with this key or a later one came after anchors and words were chosen
     class_svm: MulticlassSolution | None = None
     calibration: Array | None = None
 
@@ -86,6 +93,11 @@ class Learner:
             key_of=self.key_of.copy(),
             calibration=None,
         )
+
+    def share_of_new_rows(self, n_more: int) -> float:
+        """Of the present rows and ``n_more``, those that came after anchors and words were chosen."""
+        n_new = sum(key >= self.first_new_key for key in self.key_of.values())
+        return (n_new + n_more) / (len(self.key_of) + n_more)
 
     def rebuilt(self, kernel: KernelMap, X: Array, y: Array, pair: Array) -> Learner:
         """The same rows and codes over another kernel map, their binary SVMs untrained."""
@@ -228,4 +240,5 @@ def new_learner(
         live=np.arange(len(labels)),
         key_of={name: key for key, name in enumerate(ids)},
         next_key=len(X),
+        first_new_key=len(X),
     )
