@@ -107,5 +107,5 @@ def test_opening_by_name():
     assert isinstance(open_index("faiss", 12), FaissIndex)
     assert type(open_index("exact", 12)) is ScanIndex
     assert open_index("numpy", 12).describe()["kind"] == "numpy"
-    with pytest.raises(ValueError, match="'exact', 'faiss' or 'numpy', got 'lucene'"):
+    with pytest.raises(ValueError, match="got 'lucene'"):
         open_index("lucene", 12)
