@@ -124,10 +124,11 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
     X, y = made(1500, spread=1.6)
     extra, extra_y = made(200, seed=1, n_classes=5)
     params = {"n_bits": 8, "n_anchors": 40, "solver": solver, "lam": lam, "gamma": 5.0, "random_state": 0}
+    params["tol"] = 0.01
     one, three = SIH(**params), SIH(**params)
     engines = {id(one): EngineHere(1), id(three): EngineHere(3)}
     for hasher in (one, three):
-        monkeypatch.setattr(sih, "open_engine", lambda name, hasher=hasher: engines[id(hasher)])
+        monkeypatch.setattr(sih, "open_engine", lambda name, X, hasher=hasher: engines[id(hasher)])
         hasher.fit(X, y)
         assert_books_are_kept(hasher)
         assert hasher.report_.rounds[0].n_flips.any() == (lam is not None)
@@ -142,7 +143,7 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
     else:
         assert one.objective_.total == pytest.approx(three.objective_.total, rel=0.05)
     assert np.mean(one.transform(X) != three.transform(X)) < 0.1
-    monkeypatch.setattr(sih, "open_engine", lambda name: EngineHere(2))
+    monkeypatch.setattr(sih, "open_engine", lambda name, X=None: EngineHere(2))
     three.save(tmp_path / "model")
     again = SIH.load(tmp_path / "model")
     again.add(extra[:50], extra_y[:50])
