@@ -258,7 +258,7 @@ def test_a_session_of_editing(page, service, digits, tmp_path):
     page.set_input_files("#add-files", [*files, files[0], broken])
     page.fill("#add-label", "brand new")
     page.click("#add-button")
-    wait_for_text(page, "#status", "30 added, 1 known already, 1 rejected.")
+    wait_for_text(page, "#add-summary", "30 added, 1 known already, 1 rejected.")
     assert "cannot be used" in page.locator("#add-results .rejected").inner_text()
     row = page.locator("#classes tr", has_text="brand new")
     assert row.locator(".number").inner_text() == "30"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sihash.server.models import Problem
+from sihash.server.models import Model, Problem
 
 _PROBLEMS = {
     400: "The request is broken off or no HTTP that we understand",
@@ -31,6 +31,17 @@ TOKEN: dict[str, Any] = {"security": [{"token": []}]}
 SECURITY_SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "Shown once by `sihash serve`."}
 }
+
+
+def query_parameters(model: type[Model], names: dict[str, str]) -> dict[str, Any]:
+    """The fields of a model as parameters of an address; ``names`` are those called otherwise there."""
+    fields = model.model_json_schema()["properties"]
+    return {
+        "parameters": [
+            {"name": names.get(field, field), "in": "query", "required": False, "schema": schema}
+            for field, schema in fields.items()
+        ]
+    }
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

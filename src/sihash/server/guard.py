@@ -50,6 +50,7 @@ class Guard:
     def __init__(self, app: App, settings: Settings) -> None:
         self.app = app
         self.settings = settings
+        self.is_local = settings.is_local
         self.host_names = {*LOOPBACK_NAMES, *settings.host_names}
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -86,13 +87,13 @@ class Guard:
         name = _without_port(host)
         if name in self.host_names:
             return True
-        return not self.settings.is_local and as_address(name) is not None
+        return not self.is_local and as_address(name) is not None
 
     def _needs_token(self, method: str, path: str) -> bool:
         if method not in ("GET", "HEAD", "OPTIONS") and path not in READING_POSTS:
             return True
         is_public = path in PUBLIC or path.startswith(PUBLIC_FOLDER)
-        return not self.settings.is_local and not is_public
+        return not self.is_local and not is_public
 
     def _has_token(self, headers: Headers) -> bool:
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")

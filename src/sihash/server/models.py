@@ -82,14 +82,23 @@ class SearchAnswer(Model):
     )
 
 
-class VectorSearch(Model):
+class SearchOptions(Model):
+    """What to look for; in an address ``classes`` is ``class``, once for each."""
+
+    k: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Results at most.")
+    radius: int | None = Field(
+        default=None, ge=0, le=4096, description="Of these, only items at most this many bits away."
+    )
+    rank: Rank | None = Field(default=None, description="How to order; the database has a default.")
+    classes: list[LabelText] = Field(
+        default=[], max_length=1000, examples=[["cat"]], description="Only items of these classes."
+    )
+
+
+class VectorSearch(SearchOptions):
     """A search by a vector, of the width that the database has."""
 
     vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
-    k: int = Field(default=10, ge=1, le=MAX_RESULTS)
-    radius: int | None = Field(default=None, ge=0, le=4096)
-    rank: Rank | None = None
-    classes: list[LabelText] = Field(default=[], max_length=1000, examples=[["cat"]])
 
 
 class VectorQuery(Model):
@@ -262,23 +271,29 @@ class Ready(Model):
 # From the database's words to these.
 
 
-def search_answer(answer: Any) -> SearchAnswer:
-    return SearchAnswer.model_construct(
-        version=answer.version,
-        rank=answer.rank,
-        query_code=answer.query_code.hex(),
-        hits=[
-            Hit.model_construct(
-                id=hit.id,
-                label=hit.label,
-                name=hit.name,
-                distance=hit.distance,
-                score=hit.score,
-                code=hit.code.hex(),
-            )
+def search_answer(answer: Any, radius: int | None) -> dict[str, Any]:
+    """A `SearchAnswer` as plain types: the route that is asked most has no time for models.
+
+    Only what lies within the radius. The database would look for all of that, which may be everything; here
+    ``k`` bounds what one request can cost.
+    """
+    return {
+        "version": answer.version,
+        "rank": answer.rank,
+        "query_code": answer.query_code.hex(),
+        "hits": [
+            {
+                "id": hit.id,
+                "label": hit.label,
+                "name": hit.name,
+                "distance": hit.distance,
+                "score": hit.score,
+                "code": hit.code.hex(),
+            }
             for hit in answer.hits
+            if radius is None or hit.distance <= radius
         ],
-    )
+    }
 
 
 def version_models(versions: list[Any], undoable: bool) -> VersionsAnswer:

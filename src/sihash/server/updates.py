@@ -39,6 +39,7 @@ class Updates:
     def start(self, strategy: Strategy, compare: bool) -> UpdateState:
         """Start an update; `AlreadyRunning` if there is one."""
         lock = self._take_lock()
+        n_cores = os.cpu_count() or 1
         try:
             first = UpdateState(
                 state="running", strategy=strategy, compare=compare, phase="starting", started=time.time()
@@ -50,6 +51,10 @@ class Updates:
                 [sys.executable, "-m", "sihash.server.update_process", *arguments],
                 pass_fds=[lock],
                 stdin=subprocess.DEVNULL,
+                env={
+                    "OPENBLAS_NUM_THREADS": str(max(1, n_cores - 1)),
+                    **os.environ,
+                },  # a core is for searches
             )
         finally:
             os.close(lock)

@@ -25,7 +25,8 @@ export function setInfo(value) {
   $("no-classes").hidden = info.classes.length > 0;
   $("known-labels").replaceChildren(...info.classes.filter((one) => one.label !== null).map((one) => h("option", { value: one.label })));
   if (!info.classes.some((one) => labelText(one.label) === state.label)) state.label = null;
-  $("balance").replaceChildren(...(info.n_items ? [balanceChart()] : []));
+  $("balance-card").hidden = !info.n_items;
+  if (info.n_items) $("balance").replaceChildren(balanceChart());
   $("add").hidden = !info.holds_images;
   browse(0).catch(() => {});
 }
@@ -89,6 +90,7 @@ export function choose(files) {
   $("add-button").disabled = !state.files.length;
   $("add-button").textContent = state.files.length ? `Add ${count(state.files.length, "image")}` : "Add";
   $("add-results").replaceChildren();
+  $("add-summary").hidden = true;
 }
 
 async function add() {
@@ -97,7 +99,8 @@ async function add() {
   showError("add-error", null);
   $("add-button").disabled = true;
   const tally = { added: 0, skipped: 0, rejected: 0 };
-  for (const file of state.files) {
+  for (const [k, file] of state.files.entries()) {
+    $("add-button").textContent = `Adding ${k + 1} of ${state.files.length}…`;
     try {
       tally[await addOne(file, label)] += 1;
     } catch (error) {
@@ -105,16 +108,17 @@ async function add() {
       break;
     }
   }
-  announce(`${tally.added} added, ${tally.skipped} known already, ${tally.rejected} rejected.`);
   const lines = [...$("add-results").children];
   choose([]);
   $("add-results").replaceChildren(...lines);
+  $("add-summary").textContent = `${tally.added} added, ${tally.skipped} known already, ${tally.rejected} rejected.`;
+  $("add-summary").hidden = false;
   await refresh();
 }
 
 async function addOne(file, label) {
   const query = { name: file.name || "pasted image", ...(label && { label }) };
-  let [kind, words] = ["added", "added"];
+  let [kind, words] = ["added", ""];
   try {
     const report = await post("/v1/items", { query, body: file });
     if (report.skipped.length) [kind, words] = ["skipped", "is there already"];
@@ -123,6 +127,6 @@ async function addOne(file, label) {
     if (![413, 415, 422].includes(error.status)) throw error;
     [kind, words] = ["rejected", error.message];
   }
-  $("add-results").append(h("li", {}, h("span", { title: file.name }, file.name || "pasted image"), h("span", { class: kind }, words)));
+  if (kind !== "added") $("add-results").append(h("li", {}, h("span", { title: file.name }, file.name || "pasted image"), h("span", { class: kind }, words)));
   return kind;
 }

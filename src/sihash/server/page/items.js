@@ -34,6 +34,7 @@ export function picture(item) {
 export function image(address) {
   const element = h("img", { src: address, alt: "", draggable: "false" });
   element.addEventListener("load", () => element.classList.toggle("tiny", element.naturalWidth < 48));
+  element.addEventListener("error", () => element.replaceWith(h("span", { class: "no-picture" }, "?")));
   return element;
 }
 

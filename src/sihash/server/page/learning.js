@@ -88,7 +88,7 @@ async function undo() {
 // The chart: mAP before the update, after it, and from scratch where that was asked for.
 
 const WORDS = { passive: "before (passive)", incremental: "after (incremental)", scratch: "from scratch" };
-const [LEFT, WIDTH, STEP, THICK] = [132, 480, 38, 20];
+const [LEFT, WIDTH, STEP, THICK] = [150, 500, 38, 20];
 
 function showChart(version) {
   const scores = Object.entries(version?.scores ?? {}).filter(([, value]) => value !== null);

@@ -214,6 +214,7 @@ function failed(error) {
   if (state.query?.file && error.status >= 400) {
     showError("query-error", error);
     $("query-details").hidden = true;
+    $("more").hidden = true;
     $("results-title").textContent = "That did not work";
     $("results-note").textContent = "";
     $("results").replaceChildren(empty("This image cannot be searched for", "Choose another; JPEG, PNG, GIF, WebP and BMP can be read."));

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import json
+from functools import lru_cache
 from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 
-from sihash.server.documentation import IMAGE_BODY, problems
+from sihash.server.documentation import IMAGE_BODY, problems, query_parameters
 from sihash.server.models import (
     MAX_ID,
-    MAX_RESULTS,
     ClassifyAnswer,
     ClassProbability,
     LabelText,
-    Rank,
     SearchAnswer,
+    SearchOptions,
     VectorQuery,
     VectorSearch,
     search_answer,
@@ -27,73 +29,72 @@ from sihash.server.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["search"])
 
-K = Annotated[int, Query(ge=1, le=MAX_RESULTS, description="Results at most.")]
-Radius = Annotated[
-    int | None, Query(ge=0, le=4096, description="Of these, only items at most this many bits away.")
-]
-RankQuery = Annotated[Rank | None, Query(description="How to order; the database has a default.")]
 Classes = Annotated[
     list[LabelText], Query(alias="class", max_length=1000, description="Only items of these classes.")
 ]
 ItemId = Annotated[int, Path(ge=0, le=MAX_ID)]
+OPTIONS = query_parameters(SearchOptions, {"classes": "class"})
 
 
-def _options(service: Service, k: int, rank: str | None, classes: list[str]) -> dict[str, Any]:
-    return {"k": k, "rank": rank, "classes": service.known_labels(classes) if classes else None}
+@lru_cache(maxsize=1024)
+def _options(query: bytes) -> SearchOptions:
+    """Options from the query of an address. Clients repeat themselves: most are found in the cache."""
+    values: dict[str, Any] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name == "class":
+            values.setdefault("classes", []).append(value)
+        elif name in ("k", "radius", "rank"):
+            values[name] = value
+    try:
+        return SearchOptions.model_validate(values)
+    except ValidationError as error:
+        raise RequestValidationError(
+            [{**one, "loc": ("query", *one["loc"])} for one in error.errors()]
+        ) from None
 
 
-def _response(answer: Any, radius: int | None) -> Response:
-    """The answer, of which only what lies within the radius. The database would look for all of that, which
-    may be everything; here ``k`` bounds what one request can cost."""
-    if radius is not None:
-        answer = replace(answer, hits=[hit for hit in answer.hits if hit.distance <= radius])
-    return Response(search_answer(answer).model_dump_json(), media_type="application/json")
+def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
+    labels = service.known_labels(options.classes) if options.classes else None
+    return {"k": options.k, "rank": options.rank, "classes": labels}
 
 
-@router.get("/items/{id}/search", response_model=SearchAnswer, responses=problems(404, 422))
-async def search_by_item(
-    request: Request,
-    id: ItemId,
-    k: K = 10,
-    radius: Radius = None,
-    rank: RankQuery = None,
-    classes: Classes = [],  # noqa: B006
-) -> Any:
+def _response(answer: Any, options: SearchOptions) -> Response:
+    body = json.dumps(search_answer(answer, options.radius), allow_nan=False)
+    return Response(body, media_type="application/json")
+
+
+@router.get(
+    "/items/{id}/search", response_model=SearchAnswer, responses=problems(404, 422), openapi_extra=OPTIONS
+)
+async def search_by_item(request: Request, id: ItemId) -> Any:
     """Search from an item of the collection, which is left out of its own answer."""
-    service = service_of(request)
-    options = _options(service, k, rank, classes)
-    [answer] = await service.search(service.database.search_ids, [id], **options)
-    return _response(answer, radius)
+    service, options = service_of(request), _options(request.scope["query_string"])
+    [answer] = await service.search(service.database.search_ids, [id], **_arguments(service, options))
+    return _response(answer, options)
 
 
 @router.post(
     "/search/image",
     response_model=SearchAnswer,
     responses=problems(404, 408, 413, 415, 422, 503),
-    openapi_extra=IMAGE_BODY,
+    openapi_extra={**IMAGE_BODY, **OPTIONS},
 )
-async def search_by_image(
-    request: Request,
-    k: K = 10,
-    radius: Radius = None,
-    rank: RankQuery = None,
-    classes: Classes = [],  # noqa: B006
-) -> Any:
+async def search_by_image(request: Request) -> Any:
     """Search from an image, sent as the body."""
-    service = service_of(request)
-    options = _options(service, k, rank, classes)
+    service, options = service_of(request), _options(request.scope["query_string"])
+    arguments = _arguments(service, options)
     image = await service.image(request)
-    [answer] = await asyncio.to_thread(service.database.search, [image], **options)
-    return _response(answer, radius)
+    [answer] = await asyncio.to_thread(service.database.search, [image], **arguments)
+    return _response(answer, options)
 
 
 @router.post("/search/vector", response_model=SearchAnswer, responses=problems(404, 408, 413, 422, 503))
 async def search_by_vector(request: Request, query: VectorSearch) -> Any:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
-    options = _options(service, query.k, query.rank, query.classes)
-    [answer] = await asyncio.to_thread(service.database.search, _row(query.vector), **options)
-    return _response(answer, query.radius)
+    arguments = _arguments(service, query)
+    [answer] = await asyncio.to_thread(service.database.search, _row(query.vector), **arguments)
+    return _response(answer, query)
 
 
 @router.post(

@@ -1,0 +1,249 @@
+"""The service over 100,000 items: what it adds to the library, what it bears, what an update does to it.
+
+python -m benchmarks.service [--items 100000] [--seconds 10]
+
+Everything is on one machine: two workers, the load, and the update. Ratios are of things measured in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import uvicorn
+from fastapi import FastAPI
+
+from sihash.client import Client
+from sihash.database import ImageDatabase
+from sihash.server.protocol import PunctualProtocol
+
+TOKEN = "a-token-for-the-benchmark"
+WIDTH, N_CLASSES, N_BITS, TRAIN_PER_CLASS = 64, 20, 32, 1000
+CONNECTIONS = 16  # of the load
+PACED = 100  # requests a second while an update runs
+TURNS = 3
+
+nothing = FastAPI()
+
+
+@nothing.get("/v1/items/{id}/search")
+async def do_nothing() -> dict[str, str]:
+    return {}
+
+
+def serve_nothing(port: int, workers: int) -> None:
+    """As the service is served: with the default protocol every answer would wait 40 ms for the network."""
+    uvicorn.run(
+        "benchmarks.service:nothing",
+        port=port,
+        workers=workers,
+        http=PunctualProtocol,
+        log_level="warning",
+        access_log=False,
+        timeout_worker_healthcheck=60,
+    )
+
+
+def made_database(folder: Path, n_items: int) -> Path:
+    """Vectors around centres, one for each class."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(N_CLASSES, size=n_items)
+    centres = rng.standard_normal((N_CLASSES, WIDTH))
+    X = (centres[labels] + 0.7 * rng.standard_normal((n_items, WIDTH))).astype(np.float32)
+    path = folder / "database"
+    ImageDatabase.create(
+        path, X, labels, n_bits=N_BITS, n_anchors=500, train_per_class=TRAIN_PER_CLASS
+    ).close()
+    return path
+
+
+@contextmanager
+def server(*command: str) -> Iterator[str]:
+    """A process that serves with two workers; yields its address."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = [sys.executable, "-m", *command, "--port", str(port), "--workers", "2"]
+    process = subprocess.Popen(arguments, env={**os.environ, "SIHASH_TOKEN": TOKEN})
+    try:
+        address = f"http://127.0.0.1:{port}"
+        while not _answers(f"{address}/v1/items/1/search"):
+            time.sleep(0.2)
+        time.sleep(5)  # the other worker
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, trust_env=False, timeout=30).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+# Load, by the least that is HTTP: a client that does much would measure itself.
+
+
+class Line:
+    """One connection that asks and waits for the answer."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def to(cls, address: str) -> Line:
+        host, _, port = address.removeprefix("http://").partition(":")
+        return cls(*await asyncio.open_connection(host, int(port)))
+
+    async def ask(self, number: int) -> float:
+        """Seconds until the whole answer is there."""
+        start = time.perf_counter()
+        self.writer.write(f"GET /v1/items/{number}/search HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(head.decode())
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r")[0]
+        await self.reader.readexactly(int(length))
+        return time.perf_counter() - start
+
+
+async def one_after_the_other(address: str, ids: list[int]) -> list[float]:
+    line = await Line.to(address)
+    return [await line.ask(number) for number in ids]
+
+
+async def as_fast_as_it_goes(address: str, n_items: int, seconds: float) -> float:
+    """Requests a second over several connections."""
+    lines = [await Line.to(address) for _ in range(CONNECTIONS)]
+    stop = time.perf_counter() + seconds
+
+    async def keep_asking(line: Line, number: int) -> int:
+        n = 0
+        while time.perf_counter() < stop:
+            number = (number * 48271 + 1) % n_items
+            await line.ask(number)
+            n += 1
+        return n
+
+    counts = await asyncio.gather(*(keep_asking(line, k) for k, line in enumerate(lines)))
+    return sum(counts) / seconds
+
+
+async def paced(address: str, n_items: int, is_over: Callable[[], bool]) -> list[float]:
+    """Times of requests that come at a steady pace, however long earlier ones take."""
+    lines = [await Line.to(address) for _ in range(CONNECTIONS)]
+    rng = np.random.default_rng(0)
+    waiting: list[asyncio.Task[float]] = []
+    free: asyncio.Queue[Line] = asyncio.Queue()
+    for line in lines:
+        free.put_nowait(line)
+
+    async def ask(due: float) -> float:
+        line = await free.get()
+        await line.ask(int(rng.integers(n_items)))
+        free.put_nowait(line)
+        return time.perf_counter() - due
+
+    start = time.perf_counter()
+    while not is_over():
+        due = start + len(waiting) / PACED
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        waiting.append(asyncio.create_task(ask(due)))
+    return list(await asyncio.gather(*waiting))
+
+
+# What is measured.
+
+
+def overhead(path: Path, address: str, n_items: int) -> None:
+    """1: a search by id, in the library and by the service, in turns."""
+    ids = np.random.default_rng(1).integers(n_items, size=300).tolist()
+    library, service = [], []
+    with ImageDatabase(path) as database:
+        database.search_ids([0])
+        for _ in range(TURNS):
+            for number in ids:
+                start = time.perf_counter()
+                database.search_ids([number])
+                library.append(time.perf_counter() - start)
+            service += asyncio.run(one_after_the_other(address, ids))
+    p50, own = 1e3 * np.median(service), 1e3 * np.median(library)
+    print(f"search by id, p50: library {own:.2f} ms, service {p50:.2f} ms, {p50 - own:.2f} ms above (bar 3)")
+
+
+def throughput(address: str, empty: str, n_items: int, seconds: float) -> None:
+    """1: requests a second, beside a route that does nothing, in turns."""
+    ours, theirs = [], []
+    for _ in range(TURNS):
+        ours.append(asyncio.run(as_fast_as_it_goes(address, n_items, seconds)))
+        theirs.append(asyncio.run(as_fast_as_it_goes(empty, n_items, seconds)))
+    own, other = float(np.median(ours)), float(np.median(theirs))
+    print(
+        f"two workers, {CONNECTIONS} connections: {own:.0f} requests/s, of a route that does nothing "
+        f"{other:.0f}; share {own / other:.2f} (bar: 1,000 or 0.60, whichever is lower)"
+    )
+
+
+def during_an_update(address: str, n_items: int, seconds: float) -> None:
+    """2: p99 of searches without and with an update beside them."""
+    stop = time.perf_counter() + 2 * seconds
+    without = asyncio.run(paced(address, n_items, lambda: time.perf_counter() > stop))
+    with Client(address, token=TOKEN) as client:
+        start = time.perf_counter()
+        client.start_update("scratch")
+        beside = asyncio.run(paced(address, n_items, lambda: _is_done(address, start)))
+        state = next(client.follow_update())
+    before, after = 1e3 * np.quantile(without, 0.99), 1e3 * np.quantile(beside, 0.99)
+    print(
+        f"{PACED} searches/s, p99: {before:.2f} ms alone, {after:.2f} ms beside an update of "
+        f"{state.seconds:.1f} s ({state.state}); {after / before:.1f} times (bar 5); "
+        f"p50 {1e3 * np.median(without):.2f} and {1e3 * np.median(beside):.2f} ms"
+    )
+
+
+def _is_done(address: str, start: float, last: list[float] = [0.0]) -> bool:  # noqa: B006
+    """Asked before every request; looks once a second."""
+    now = time.perf_counter()
+    if now - last[0] < 1.0 or now - start < 1.0:
+        return False
+    last[0] = now
+    return httpx.get(f"{address}/v1/updates", trust_env=False).json()["state"] != "running"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--nothing", action="store_true", help="only serve the route that does nothing")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--workers", type=int)
+    arguments = parser.parse_args()
+    if arguments.nothing:
+        serve_nothing(arguments.port, arguments.workers)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = made_database(Path(folder), arguments.items)
+        with (
+            server("sihash", "serve", str(path)) as address,
+            server("benchmarks.service", "--nothing") as empty,
+        ):
+            overhead(path, address, arguments.items)
+            throughput(address, empty, arguments.items, arguments.seconds)
+            during_an_update(address, arguments.items, arguments.seconds)
+
+
+if __name__ == "__main__":
+    main()
