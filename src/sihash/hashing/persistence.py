@@ -78,6 +78,6 @@ class StoredLearner:
             live=np.array(header["live"], dtype=np.intp),
             key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),
             next_key=int(header["next_key"]),
-            first_new_key=int(header["first_new_key"]),
+            first_new_key=int(header.get("first_new_key", header["next_key"])),
             class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
         )
