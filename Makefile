@@ -3,12 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test soak lint bench clean
 demo: $(VENV)/ready
 	$(RUN)sihash demo
 
 test: lint
 	$(RUN)pytest -q -n 2 --durations=10
+
+# The long runs of the same tests: 1,000 kills, 10,000 sequences, 20,000 broken images, a minute of load.
+soak: $(VENV)/ready
+	SIHASH_SOAK=1 $(RUN)pytest -q --timeout 7200 tests/database tests/server
 
 lint: $(VENV)/ready
 	$(RUN)ruff check src tests benchmarks
