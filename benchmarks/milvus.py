@@ -39,7 +39,8 @@ def main() -> None:
 def compare(index: MilvusIndex, codes: Array, queries: Array, repeats: int) -> None:
     starts = range(0, len(codes), 50_000)
     batches = [(np.arange(len(codes))[s : s + 50_000], codes[s : s + 50_000]) for s in starts]
-    seconds = timed(partial(index.rebuild, index.version + 1, batches, len(codes)))
+    seconds = timed(partial(index.prepare, index.version + 1, batches, len(codes)))
+    index.publish(index.version + 1)
     print(f"{len(codes)} codes written and indexed in {seconds:.0f} s", flush=True)
     about = index.describe()
     truth, _ = filled(ScanIndex(index.n_bits), codes).search(queries, K)
@@ -49,7 +50,7 @@ def compare(index: MilvusIndex, codes: Array, queries: Array, repeats: int) -> N
 
     def bare(some: Array) -> None:
         index._client.search(
-            index._name,
+            index._own,
             data=[code.tobytes() for code in some],
             limit=K,
             anns_field="code",

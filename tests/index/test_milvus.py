@@ -80,25 +80,42 @@ def another_version(rng):
 def test_a_new_version_takes_the_place_of_the_old_one(server, filled):
     index, oracle = filled
     rng = np.random.default_rng(1)
-    reader = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+    url, old = f"milvus+http://{server.address}/{index._name}", index.version
+    reader = MilvusIndex(url, 32)
     new_oracle, batches = another_version(rng)
 
     def looked_at():
         for batch in batches:
-            same_answers(reader, oracle, rng)
+            same_answers(MilvusIndex(url, 32), oracle, rng)
             yield batch
 
-    old, new = index.version, index.version + 7
-    assert reader.version == old
-    index.rebuild(new, looked_at(), 300)
-    assert index.version == reader.version == new
-    same_answers(reader, new_oracle, rng)
-    np.testing.assert_array_equal(reader.ids(), np.arange(50, 350))
-    assert [c for c in index._client.list_collections() if c.startswith(f"{index._name}_v")] == [
-        f"{index._name}_v{new}"
-    ]
-    with pytest.raises(ValueError, match=f"holds version {new} already"):
-        index.rebuild(new, batches, 300)
+    index.prepare(old + 7, looked_at(), 300)
+    same_answers(index, oracle, rng)
+    index.publish(old + 7)
+    newcomer = MilvusIndex(url, 32)
+    assert (index.version, newcomer.version, reader.version) == (old + 7, old + 7, old)
+    same_answers(index, new_oracle, rng)
+    same_answers(newcomer, new_oracle, rng)
+    same_answers(reader, oracle, rng)
+    with pytest.raises(ValueError, match=f"holds version {old + 7} already"):
+        index.prepare(old + 7, batches, 300)
+    # Two versions on, the reader is too late.
+    index.prepare(old + 8, batches, 300)
+    index.publish(old + 8)
+    with pytest.raises(IndexServerError, match=f"Version {old} of .* open it again"):
+        reader.search(batches[0][1][:1], 1)
+
+
+def test_a_repair_holds_what_should_be_there(filled):
+    index, _ = filled
+    rng = np.random.default_rng(7)
+    oracle = NumpyIndex(32)
+    codes = random_codes(rng, 250, 32)
+    codes[50:200] = random_codes(np.random.default_rng(0), 200, 32)[50:]
+    oracle.add(np.arange(50, 250), codes[50:])
+    index.match(np.arange(50, 250), lambda ids: codes[ids])
+    np.testing.assert_array_equal(index.ids(), np.arange(50, 250))
+    same_answers(index, oracle, rng)
 
 
 def test_lists_find_what_there_is(filled, monkeypatch):
@@ -106,7 +123,8 @@ def test_lists_find_what_there_is(filled, monkeypatch):
     monkeypatch.setattr(milvus, "LISTS_FROM", 1000)
     rng = np.random.default_rng(2)
     codes = random_codes(rng, 3000, 32, n_words=700)
-    index.rebuild(index.version + 1, [(np.arange(3000), codes)], 3000)
+    index.prepare(index.version + 1, [(np.arange(3000), codes)], 3000)
+    index.publish(index.version + 1)
     about = index.describe()
     assert about["kind"] == "milvus BIN_IVF_FLAT"
     assert about["size"] == 3000
@@ -137,7 +155,7 @@ def test_removed_ids_are_gone_for_others_at_once(server, filled):
         assert ids[ids >= 0].min() >= start + 10
 
 
-def test_a_rebuild_that_ends_early_leaves_the_old_version(filled):
+def test_a_preparation_that_ends_early_leaves_the_old_version(filled):
     index, oracle = filled
     rng = np.random.default_rng(5)
     new_oracle, batches = another_version(rng)
@@ -148,11 +166,10 @@ def test_a_rebuild_that_ends_early_leaves_the_old_version(filled):
 
     old = index.version
     with pytest.raises(OSError, match="segments"):
-        index.rebuild(old + 1, failing(), 300)
-    assert index.version == old
+        index.prepare(old + 1, failing(), 300)
     same_answers(index, oracle, rng)
-    index.rebuild(old + 1, batches, 300)
-    assert index.version == old + 1
+    index.prepare(old + 1, batches, 300)
+    index.publish(old + 1)
     same_answers(index, new_oracle, rng)
 
 
@@ -168,16 +185,17 @@ def test_a_server_that_stops_in_the_middle_of_a_switch(server, filled, monkeypat
         turn(*args, timeout=3)
 
     monkeypatch.setattr(index._client, "alter_alias", stop_and_turn)
+    index.prepare(old + 1, batches, 300)
     with pytest.raises(IndexServerError, match="No Milvus server answers"):
-        index.rebuild(old + 1, batches, 300)
+        index.publish(old + 1)
     with pytest.raises(IndexServerError, match="No Milvus server answers"):
         index.search(batches[0][1][:1], 3)
     server.start()
     again = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
     assert again.version == old
     same_answers(again, oracle, rng)
-    again.rebuild(old + 1, batches, 300)
-    assert again.version == old + 1
+    again.publish(old + 1)
+    assert MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32).version == old + 1
     same_answers(again, new_oracle, rng)
 
 

@@ -1,8 +1,9 @@
 """An index on a Milvus server, for collections past one machine.
 
-The name in the URL is an alias. The codes of model version v are in a collection of their own, ``name_v``, to
-which the alias points; `MilvusIndex.rebuild` fills the collection of a new version beside it and then turns
-the alias, in one step. A search is answered by one collection, so it sees the old version or the new one.
+The name in the URL is an alias. The codes of model version v are in a collection of their own, ``name_vV``;
+the alias points to the present one. Who opens the index stays with the version that was present then, so
+no search mixes two; `MilvusIndex.prepare` fills the collection of a new version beside it, and
+`MilvusIndex.publish` turns the alias, in one step.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +40,7 @@ TRIED = 200  # codes with which `describe` measures recall
 MOST = 16_384  # results for one query that Milvus gives at most
 ROWS = 10_000  # rows of one insertion, ids of one deletion, terms of one filter
 QUERIES = 1000  # queries of one request
+NOT_FOUND = 100  # Milvus' code for a collection that is not there
 # A change waits until it is seen, so searches need not wait, as they would with "Strong". But a server that
 # was just started reads its log again, and "Eventually" would search what it has read so far.
 CONSISTENCY = "Bounded"
@@ -55,9 +58,11 @@ class MilvusIndex:
 
     ``url`` is ``milvus+http://host:port/name`` (or ``milvus+https``); credentials are read from
     the environment variable SIHASH_MILVUS_TOKEN. If the name is new, an empty index of version 0 is made.
+    ``version`` is the model version whose codes it holds: the one that was present when it was opened, or
+    that it published since. The version before the present one is kept, for those who still search it.
 
     Every change waits until searches see it, for all who search. Up to some hundred thousand codes search is
-    exact; beyond, `rebuild` makes lists of which a search looks into some, and `describe` measures how
+    exact; beyond, `prepare` makes lists of which a search looks into some, and `describe` measures how
     much it finds. `radius` looks into all. Of the ids that tie at the last place of a search, any may be
     given.
     """
@@ -69,14 +74,15 @@ class MilvusIndex:
         self.n_bits = n_bits
         self._address, self._name = _parsed(url)
         self._timeout = timeout
+        self.version = 0
         with self._server():
             self._client = _connected(self._address, timeout)
             if not self._client.has_collection(self._name, timeout=timeout):
                 self._create(self._collection(0), 0)
                 self._client.create_alias(self._collection(0), self._name, timeout=timeout)
-            self._check_width()
-            self._client.load_collection(self._name, timeout=10 * timeout)
-            self._settle(self._name)
+            self.version = self._present_version()
+            self._client.load_collection(self._own, timeout=10 * timeout)
+            self._settle(self._own)
 
     # Changing.
 
@@ -85,16 +91,16 @@ class MilvusIndex:
         codes = check_codes(codes, self.n_bits, len(ids))
         with self._server():
             refuse_present(self._present(ids))
-            self._insert(self._name, ids, codes)
-            self._settle(self._name)
+            self._insert(self._own, ids, codes)
+            self._settle(self._own)
 
     def remove(self, ids: Array) -> None:
         ids = check_ids(ids)
         with self._server():
             self._refuse_missing(ids)
             for portion in _portions(ids):
-                self._client.delete(self._name, ids=portion.tolist(), timeout=self._timeout)
-            self._settle(self._name)
+                self._client.delete(self._own, ids=portion.tolist(), timeout=self._timeout)
+            self._settle(self._own)
 
     def replace(self, ids: Array, codes: Array) -> None:
         ids = check_ids(ids)
@@ -102,53 +108,59 @@ class MilvusIndex:
         with self._server():
             self._refuse_missing(ids)
             for portion, own in zip(_portions(ids), _portions(codes), strict=True):
-                self._client.upsert(self._name, _rows(portion, own), timeout=self._timeout)
-            self._settle(self._name)
+                self._client.upsert(self._own, _rows(portion, own), timeout=self._timeout)
+            self._settle(self._own)
 
-    def rebuild(self, version: int, batches: Iterable[tuple[Array, Array]], size: int) -> None:
-        """Hold the codes of a model version, given as batches of ids and codes, ``size`` in all.
+    def prepare(self, version: int, batches: Iterable[tuple[Array, Array]], size: int) -> None:
+        """Write the codes of another version, given as batches of ids and codes, ``size`` in all.
 
-        Until the end searches are answered from what was there before. If it ends early, so they are later
-        on; a second attempt begins anew. What no alias points to any more is dropped.
+        Nobody sees them before `publish`. If it ends early, the next attempt clears away what was left.
         """
         with self._server():
-            new, old = self._collection(version), self._pointed_to()
-            if new == old:
-                raise ValueError(f"The index holds version {version} already; a rebuild is for another one.")
-            self._drop_all_but(old)
+            present = self._present_version()
+            if version == present:
+                raise ValueError(f"The index holds version {version} already; prepare another one.")
+            self._drop_all_but(present)
+            new = self._collection(version)
             self._create(new, size)
             for ids, codes in batches:
                 ids = check_ids(ids)
                 self._insert(new, ids, check_codes(codes, self.n_bits, len(ids)))
             self._client.flush(new, timeout=10 * self._timeout)
-            self._client.load_collection(new, timeout=10 * self._timeout)
+            self._wait_for_lists(new)
             self._settle(new)
-            self._client.alter_alias(new, self._name, timeout=self._timeout)
-            self._drop_all_but(new)
+
+    def publish(self, version: int) -> None:
+        """Make a version that was prepared the present one, for this index and all opened from now on."""
+        with self._server():
+            self._client.alter_alias(self._collection(version), self._name, timeout=self._timeout)
+            self._drop_all_but(version, self.version)
+        self.version = version
+
+    def match(self, ids: Array, codes_of: Callable[[Array], Array]) -> None:
+        """Hold these ids and no others: a repair after changes that were cut off."""
+        ids, there = np.sort(check_ids(ids), kind="stable"), self.ids()
+        self.remove(np.setdiff1d(there, ids, assume_unique=True))
+        for portion in _portions(np.setdiff1d(ids, there, assume_unique=True)):
+            self.add(portion, codes_of(portion))
 
     def drop(self) -> None:
         """Delete the index with all its codes from the server."""
         with self._server():
             self._client.drop_alias(self._name, timeout=self._timeout)
-            self._drop_all_but(None)
+            self._drop_all_but()
 
     # Asking.
 
     def __len__(self) -> int:
         with self._server():
-            return self._count(self._name)
-
-    @property
-    def version(self) -> int:
-        """The model version whose codes it holds."""
-        with self._server():
-            return int(self._pointed_to().removeprefix(f"{self._name}_v"))
+            return self._count()
 
     def ids(self) -> Array:
         """All ids, in order: to compare with what should be there."""
         found: list[int] = []
         with self._server():
-            rows = self._client.query_iterator(self._name, batch_size=ROWS, output_fields=["id"])
+            rows = self._client.query_iterator(self._own, batch_size=ROWS, output_fields=["id"])
             while batch := rows.next():
                 found.extend(row["id"] for row in batch)
             rows.close()
@@ -181,10 +193,9 @@ class MilvusIndex:
 
     def describe(self) -> dict[str, Any]:
         with self._server():
-            collection = self._pointed_to()
-            kind = self._client.describe_index(collection, "code", timeout=self._timeout)["index_type"]
-            about = {"kind": f"milvus {kind}", "n_bits": self.n_bits, "size": self._count(collection)}
-        return about | {"collection": collection, "recall": 1.0 if kind == "BIN_FLAT" else self._recall()}
+            kind = self._client.describe_index(self._own, "code", timeout=self._timeout)["index_type"]
+            about = {"kind": f"milvus {kind}", "n_bits": self.n_bits, "size": self._count()}
+        return about | {"version": self.version, "recall": 1.0 if kind == "BIN_FLAT" else self._recall()}
 
     # Requests.
 
@@ -194,7 +205,7 @@ class MilvusIndex:
         """Distances and ids of the nearest codes to each query, by distance, then id."""
         with self._server():
             found = self._client.search(
-                self._name,
+                self._own,
                 data=[code.tobytes() for code in codes],
                 limit=limit,
                 filter=filter,
@@ -223,7 +234,7 @@ class MilvusIndex:
     def _recall(self) -> float:
         """The share of the ten nearest codes that a search finds, for codes of the index."""
         with self._server():
-            rows = self._client.query(self._name, filter="id >= 0", limit=TRIED, output_fields=["code"])
+            rows = self._client.query(self._own, filter="id >= 0", limit=TRIED, output_fields=["code"])
         codes = np.array([np.frombuffer(row["code"][0], dtype=np.uint8) for row in rows])
         found, truth = (
             [near for near, _ in self._hits(codes, 10, "", {"nprobe": n})] for n in (N_SEARCHED, N_LISTS)
@@ -240,9 +251,9 @@ class MilvusIndex:
             collection, filter="id < 0", limit=1, consistency_level="Strong", timeout=self._timeout
         )
 
-    def _count(self, collection: str) -> int:
+    def _count(self) -> int:
         (row,) = self._client.query(
-            collection,
+            self._own,
             filter="",
             output_fields=["count(*)"],
             consistency_level=CONSISTENCY,
@@ -254,7 +265,7 @@ class MilvusIndex:
         """Those of some ids that are there, in ascending order."""
         found: list[int] = []
         for filter in _filters(ids):
-            rows = self._client.query(self._name, filter=filter, output_fields=["id"], timeout=self._timeout)
+            rows = self._client.query(self._own, filter=filter, output_fields=["id"], timeout=self._timeout)
             found.extend(row["id"] for row in rows)
         return sorted(found)
 
@@ -265,6 +276,10 @@ class MilvusIndex:
 
     def _collection(self, version: int) -> str:
         return f"{self._name}_v{version}"
+
+    @property
+    def _own(self) -> str:
+        return self._collection(self.version)
 
     @property
     def _about(self) -> str:
@@ -287,24 +302,32 @@ class MilvusIndex:
         )
         self._client.create_collection(collection, schema=schema, index_params=index, timeout=self._timeout)
 
-    def _pointed_to(self) -> str:
-        """The collection behind the alias."""
-        return str(self._client.describe_collection(self._name, timeout=self._timeout)["collection_name"])
+    def _wait_for_lists(self, collection: str) -> None:
+        """Wait until what was written is indexed: up to then a search looks at all of it."""
+        deadline = time.monotonic() + 10 * self._timeout
+        while self._client.describe_index(collection, "code", timeout=self._timeout)["pending_index_rows"]:
+            if time.monotonic() > deadline:
+                raise IndexServerError(f"Milvus at {self._address} does not get {collection} indexed.")
+            time.sleep(0.2)
 
-    def _check_width(self) -> None:
+    def _present_version(self) -> int:
+        """The version that the alias points to, of codes as long as ours."""
         about = self._client.describe_collection(self._name, timeout=self._timeout)
-        if about["collection_name"] == self._name:
+        version = str(about["collection_name"]).removeprefix(f"{self._name}_v")
+        if not version.isdecimal():
             raise ValueError(f"{self._name} on {self._address} is no index of sihash; choose another name.")
         if about["description"] != self._about:
             raise ValueError(
                 f"{self._name} on {self._address} holds {about['description']!r}, "
                 f"not codes of {self.n_bits} bits; choose another name."
             )
+        return int(version)
 
-    def _drop_all_but(self, kept: str | None) -> None:
-        """Drop the collections of all versions but one."""
+    def _drop_all_but(self, *kept: int) -> None:
+        """Drop the collections of all versions but some."""
+        spared = {self._collection(version) for version in kept}
         for collection in self._client.list_collections(timeout=self._timeout):
-            if re.fullmatch(f"{self._name}_v[0-9]+", collection) and collection != kept:
+            if re.fullmatch(f"{self._name}_v[0-9]+", collection) and collection not in spared:
                 self._client.drop_collection(collection, timeout=self._timeout)
 
     @contextmanager
@@ -314,6 +337,10 @@ class MilvusIndex:
             yield
         except MilvusException as error:
             _refuse_silence(self._address)
+            if error.code == NOT_FOUND:
+                raise IndexServerError(
+                    f"Version {self.version} of {self._name} is no longer on {self._address}; open it again."
+                ) from error
             raise IndexServerError(f"Milvus at {self._address} failed: {error.message}") from error
 
 
