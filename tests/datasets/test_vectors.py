@@ -206,3 +206,22 @@ def test_a_file_of_no_known_kind(tmp_path, content):
 def test_nothing_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="There is nothing at"):
         load(tmp_path / "x.npz")
+
+
+def test_rows_of_a_table_are_read_as_they_are_asked_for(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    from sihash.datasets import loading, vectors
+
+    monkeypatch.setattr(vectors, "BATCH_ROWS", 7)
+    X = np.random.RandomState(0).normal(size=(50, 3)).astype(np.float32)
+    table = pyarrow.table({"vector": X.tolist(), "label": [f"c{k % 2}" for k in range(50)]})
+    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=11)
+    collection = loading.read(tmp_path / "t.parquet", mapped=True)
+    rows = collection.X
+    assert collection.holds_vectors
+    assert rows.shape == (50, 3)
+    assert collection.y.tolist() == [f"c{k % 2}" for k in range(50)]
+    for start, stop in ((0, 5), (5, 30), (30, 50), (2, 9), (40, 41)):
+        np.testing.assert_allclose(rows[start:stop], X[start:stop], rtol=1e-6)

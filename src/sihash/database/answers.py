@@ -122,7 +122,10 @@ class UndoReport:
 
 @dataclass(frozen=True)
 class CompactReport:
-    """How many removed items were dropped for good, and how many segments there were and are."""
+    """How many items were dropped for good, and how many segments there were and are.
+
+    Removed items that the model in force was learned from are dropped by a compaction after the next update.
+    """
 
     n_dropped: int
     segments_before: int

@@ -20,6 +20,7 @@ from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Source
+from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
     Progress,
@@ -157,10 +158,7 @@ def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()
     with writing(reader.root) as writer, reader.current() as snapshot:
         gone = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
         if len(gone):
-            first = writer.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM removed")[0][0]
-            operation = writer.operation
-            rows = ((first + k, operation, int(number)) for k, number in enumerate(gone))
-            writer.catalogue.insert("removed", rows)
+            writer.insert_removed(gone)
             writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
         version = snapshot.version
     return RemoveReport(version, gone.tolist())
@@ -179,50 +177,59 @@ def undo(reader: Reader) -> UndoReport:
 
 
 def compact(reader: Reader) -> CompactReport:
-    """Drop what no search can reach: removed items, earlier versions; merge small segments. Ends undoing."""
+    """Drop what no search can reach: removed items, earlier versions; merge small segments. Ends undoing.
+
+    The vectors of removed items that the model in force was learned from stay: the next update needs
+    them to forget what it learned from them.
+    """
     root = reader.root
     with locked(root / UPDATER, "is updating it"), writing(root, updating=True) as writer:
         with reader.current() as snapshot:
             everything, version = snapshot.places.segments, snapshot.version
-            runs = _to_rewrite(everything, snapshot.width)
+            learned = training_ids(root, writer.catalogue, version)
+            stays = {s.number: s.alive | np.isin(s.ids, learned) for s in everything}
+            runs = _to_rewrite(everything, stays, snapshot.width)
             no_ids = np.empty(0, dtype=np.int64)
-            dead = np.concatenate([no_ids, *(segment.ids[~segment.alive] for segment in everything)])
+            dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
             _delete_items(writer.catalogue, dead)
-            n_new = sum(_merge(writer, run, version) for run in runs)
+            n_new = sum(_merge(writer, run, stays, version) for run in runs)
             _delete_segments(writer.catalogue, [segment.number for run in runs for segment in run])
             writer.catalogue.delete("files", f"version IS NOT NULL AND version <> {version}")
             writer.catalogue.delete("removed", "1")
-            writer.commit("compact", version, {"n_dropped": len(dead)})
+            writer.insert_removed(dead[np.isin(dead, learned)])
+            n_dropped = sum(len(s.ids) - int(stays[s.number].sum()) for s in everything)
+            writer.commit("compact", version, {"n_dropped": n_dropped})
             n_after = len(everything) - sum(map(len, runs)) + n_new
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
-    return CompactReport(len(dead), len(everything), n_after)
+    return CompactReport(n_dropped, len(everything), n_after)
 
 
-def _to_rewrite(all_segments: list[Segment], width: int) -> list[list[Segment]]:
-    """Runs of neighbours, each to become one segment: those with dead items, and small ones beside others."""
+def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) -> list[list[Segment]]:
+    """Runs of neighbours, each to become one segment: those that lose items, and small ones side by side."""
     full = segments.rows_of(width)
     runs: list[list[Segment]] = [[]]
     n = 0
-    for segment in all_segments:
-        n_alive = int(segment.alive.sum())
-        whole = n_alive == len(segment.ids) and n_alive >= full // 2
-        if whole or n + n_alive > full:
+    for segment in everything:
+        n_stay = int(stays[segment.number].sum())
+        whole = n_stay == len(segment.ids) and n_stay >= full // 2
+        if whole or n + n_stay > full:
             runs.append([])
             n = 0
         if not whole:
             runs[-1].append(segment)
-            n += n_alive
-    return [run for run in runs if len(run) > 1 or (run and not run[0].alive.all())]
+            n += n_stay
+    return [run for run in runs if len(run) > 1 or (run and not stays[run[0].number].all())]
 
 
-def _merge(writer: Writer, run: list[Segment], version: int) -> int:
-    """Write what lives in a run of segments as one; the codes are known and only copied."""
-    ids = np.concatenate([segment.ids[segment.alive] for segment in run])
+def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version: int) -> int:
+    """Write what stays of a run of segments as one; the codes are known and only copied."""
+    kept = [(segment, stays[segment.number]) for segment in run]
+    ids = np.concatenate([segment.ids[rows] for segment, rows in kept])
     if not len(ids):
         return 0
-    new = writer.new_segment(ids, [segment.vectors[segment.alive] for segment in run])
-    codes = np.concatenate([segment.codes[segment.alive] for segment in run])
+    new = writer.new_segment(ids, [segment.vectors[rows] for segment, rows in kept])
+    codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
     file = segments.write_codes(writer.root, new.number, version, [codes])
     writer.adopt("codes", file, new.number, version)
     return 1

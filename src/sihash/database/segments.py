@@ -11,6 +11,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files
+from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
 from sihash.hashing import SIH
 from sihash.kernel import row_blocks
@@ -102,16 +103,24 @@ class Places:
     def codes(self, ids: Array, n_bytes: int) -> Array:
         """Packed codes of items, in the order of ``ids``."""
         out = np.empty((len(ids), n_bytes), dtype=np.uint8)
-        for segment, places, rows in self.find(ids):
+        for segment, places, rows in self._find_all(ids):
             out[places] = segment.codes[rows]
         return out
 
     def vectors(self, ids: Array, width: int) -> Array:
-        """Vectors of items, in the order of ``ids``."""
+        """Vectors of items, in the order of ``ids``; of removed ones too, until a compaction drops them."""
         out = np.empty((len(ids), width), dtype=np.float32)
-        for segment, places, rows in self.find(ids):
+        for segment, places, rows in self._find_all(ids):
             out[_run(places)] = segment.vectors[_run(rows)]
         return out
+
+    def _find_all(self, ids: Array) -> list[tuple[Segment, Array, Array]]:
+        found = self.find(ids)
+        if sum(len(rows) for _, _, rows in found) < len(ids):
+            raise CorruptFile(
+                "The segments do not hold all items that are asked for; verify tells what is wrong."
+            )
+        return found
 
     def live_ids(self) -> Array:
         """Ids of the collection, ascending."""

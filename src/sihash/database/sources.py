@@ -106,9 +106,9 @@ class Source:
 
 
 class VectorSource(Source):
-    """Rows of a matrix, in memory or memory-mapped."""
+    """Rows of a matrix that has a shape and gives slices: in memory, memory-mapped, or in a table."""
 
-    def __init__(self, X: Array, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
+    def __init__(self, X: Any, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
         super().__init__(place, names, labels)
         self.X = X
         self.width = X.shape[1]
@@ -280,7 +280,6 @@ def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
     place = str(path.absolute()) if path.is_dir() else None
     made: Source
     if collection.holds_vectors:
-        assert isinstance(collection.X, np.ndarray)
         made = VectorSource(collection.X, place, names, own)
     else:
         made = ImageSource(collection.X, place, names, own)

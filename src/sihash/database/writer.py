@@ -55,6 +55,12 @@ class Writer:
 
     # Items.
 
+    def insert_removed(self, ids: Array) -> None:
+        """Note that this operation removes items."""
+        first = self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM removed")[0][0]
+        operation = self.operation
+        self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
+
     def ingest(
         self, source: Source, known: Callable[[list[bytes]], set[bytes]], first_id: int, progress: Progress
     ) -> list[Segment]:

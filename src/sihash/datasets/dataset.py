@@ -113,7 +113,7 @@ class Collection:
 
     @property
     def holds_vectors(self) -> bool:
-        return isinstance(self.X, np.ndarray) and self.X.ndim == 2
+        return getattr(self.X, "ndim", 0) == 2
 
 
 def two_parts(kind: str, train: tuple[Array, Any], test: tuple[Array, Any], **others: Any) -> Collection:

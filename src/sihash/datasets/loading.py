@@ -97,7 +97,7 @@ def read(
     *,
     mapped: bool = False,
 ) -> Collection:
-    """The collection as it is found, images not decoded yet; an ``.npy`` file may stay on the disk."""
+    """The collection as it is found, images not decoded yet; vectors in a file may stay on the disk."""
     if source == "digits":
         return digits.read()
     if isinstance(source, str) and source in places.NAMED:
@@ -120,7 +120,7 @@ def _read_path(path: Path, labels: Path | None, mapped: bool) -> Collection:
     if head.startswith(vectors.NPY):
         return vectors.read_npy(path, labels, mapped)
     if head.startswith((vectors.PARQUET, vectors.ARROW)):
-        return vectors.read_table(path, labels)
+        return vectors.read_table(path, labels, mapped)
     if labels:
         raise ValueError(f"labels= is for .npy files and tables; {path} has its labels within.")
     tree = open_tree(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from sihash._typing import Array
 from sihash.datasets.dataset import Collection, check_fits, two_parts
 
 NPY, PARQUET, ARROW = b"\x93NUMPY", b"PAR1", b"ARROW1"
+
+BATCH_ROWS = 8192  # of a table, decoded at a time
+Result = TypeVar("Result")
 
 _LABEL_COLUMNS = ("y", "label", "labels", "class", "target", "category")
 _VECTOR_COLUMNS = ("X", "vector", "embedding", "features")
@@ -128,16 +132,23 @@ def _read_labels(path: Path) -> Array:
         return y
 
 
-def read_table(path: Path, labels: str | Path | None) -> Collection:
-    """A Parquet or Arrow file with a column of lists of numbers, and perhaps a column of labels."""
-    table = _open_table(path)
-    column = _vector_column(table, path)
-    X = _matrix(table.column(column), f"column {column!r} of {path}")
-    label_column = (
-        str(labels) if labels else next((c for c in _LABEL_COLUMNS if c in table.column_names), None)
-    )
-    if label_column and label_column not in table.column_names:
-        raise ValueError(f"{path} has no column {label_column!r}; it has {', '.join(table.column_names)}.")
+def read_table(path: Path, labels: str | Path | None, mapped: bool = False) -> Collection:
+    """A Parquet or Arrow file with a column of lists of numbers, and perhaps a column of labels.
+
+    ``mapped`` leaves the vectors of a Parquet file on the disk, for those who read them block by block.
+    """
+    schema = _schema(path)
+    column = _vector_column(schema, path)
+    label_column = str(labels) if labels else next((c for c in _LABEL_COLUMNS if c in schema.names), None)
+    if label_column and label_column not in schema.names:
+        raise ValueError(f"{path} has no column {label_column!r}; it has {', '.join(schema.names)}.")
+    X: Any
+    if mapped and _is_parquet(path):
+        table = _open_table(path, [label_column] if label_column else [])
+        X = TableRows(path, column)
+    else:
+        table = _open_table(path, [column, *([label_column] if label_column else [])])
+        X = _matrix(table.column(column), f"column {column!r} of {path}")
     y = np.array(table.column(label_column).to_pylist()) if label_column else None
     if y is not None and y.dtype == object:
         raise ValueError(
@@ -146,23 +157,87 @@ def read_table(path: Path, labels: str | Path | None) -> Collection:
     return Collection("Parquet or Arrow", X, y, np.zeros(len(X), dtype=bool), lambda: fingerprint(path))
 
 
-def _open_table(path: Path) -> Any:
+class TableRows:
+    """Vectors in a column of a Parquet file, read as slices are asked for, best one after the other."""
+
+    ndim = 2
+
+    def __init__(self, path: Path, column: str) -> None:
+        self._path, self._column, self._what = path, column, f"column {column!r} of {path}"
+        self._file = _told(path, lambda parquet: parquet.ParquetFile(path))
+        self._start()
+        first = next(self._batches, np.empty((0, 0), dtype=np.float32))
+        self.shape = (self._file.metadata.num_rows, first.shape[1])
+        self._start()
+
+    def _start(self) -> None:
+        self._place, self._rest, self._batches = 0, np.empty((0, 0), dtype=np.float32), self._read()
+
+    def _read(self) -> Iterator[Array]:
+        import pyarrow
+
+        for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self._column]):
+            batch.validate(full=True)
+            yield _matrix(pyarrow.chunked_array([batch.column(0)]), self._what)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Array:
+        start, stop, _ = rows.indices(len(self))
+        if start < self._place:
+            self._start()
+        return _told(self._path, lambda _: self._forward(start, stop))
+
+    def _forward(self, start: int, stop: int) -> Array:
+        parts, end = [self._rest], self._place + len(self._rest)
+        while end < stop:
+            parts.append(next(self._batches))
+            end += len(parts[-1])
+        if len({part.shape[1] for part in parts if len(part)}) > 1:
+            raise ValueError(f"The vectors in {self._what} are not all of one length.")
+        every = np.concatenate([part for part in parts if len(part)] or [np.empty(self.shape, np.float32)])
+        place, self._place, self._rest = self._place, stop, every[stop - self._place :]
+        return every[start - place : stop - place]
+
+
+def _is_parquet(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
+
+
+def _told(path: Path, work: Callable[[Any], Result]) -> Result:
+    """``work`` with the Parquet module; what is wrong with the file as one sentence."""
     try:
         import pyarrow
-        from pyarrow import feather, parquet
+        from pyarrow import parquet
     except ImportError:
         raise ImportError("Parquet and Arrow files need pyarrow: pip install 'sihash[parquet]'.") from None
-    with open(path, "rb") as file:
-        is_parquet = file.read(len(PARQUET)) == PARQUET
     try:
-        table = parquet.read_table(path) if is_parquet else feather.read_table(path)
-        table.validate(full=True)  # offsets of a spoilt file may point out of their buffer
-        return table
-    except (pyarrow.ArrowException, OSError) as error:
+        return work(parquet)
+    except (pyarrow.ArrowException, OSError, StopIteration) as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def _vector_column(table: Any, path: Path) -> str:
+def _schema(path: Path) -> Any:
+    if _is_parquet(path):
+        return _told(path, lambda parquet: parquet.read_schema(path))
+    return _open_table(path).schema
+
+
+def _open_table(path: Path, columns: list[str] | None = None) -> Any:
+    def read(parquet: Any) -> Any:
+        from pyarrow import feather
+
+        reader = parquet.read_table if _is_parquet(path) else feather.read_table
+        table = reader(path, columns=columns)
+        table.validate(full=True)  # offsets of a spoilt file may point out of their buffer
+        return table
+
+    return _told(path, read)
+
+
+def _vector_column(schema: Any, path: Path) -> str:
     import pyarrow
 
     def is_vectors(kind: Any) -> bool:
@@ -170,7 +245,7 @@ def _vector_column(table: Any, path: Path) -> str:
         numbers = (pyarrow.types.is_floating, pyarrow.types.is_integer)
         return any(is_a(kind) for is_a in lists) and any(is_a(kind.value_type) for is_a in numbers)
 
-    found = [field.name for field in table.schema if is_vectors(field.type)]
+    found = [field.name for field in schema if is_vectors(field.type)]
     named = [name for name in _VECTOR_COLUMNS if name in found]
     if len(found) == 1 or named:
         return str((named or found)[0])
