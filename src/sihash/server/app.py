@@ -91,7 +91,7 @@ def _describe_token(app: FastAPI) -> None:
 
 
 def _tell_errors(app: FastAPI, settings: Settings) -> None:
-    """Errors as one sentence each, without paths and traces; what is our fault goes to the log."""
+    """Errors as one sentence each, without paths and traces; the server writes those to its log."""
 
     def told(status: int, sentence: str) -> JSONResponse:
         headers = {"retry-after": "1"} if status == 503 else None
@@ -119,5 +119,4 @@ def _tell_errors(app: FastAPI, settings: Settings) -> None:
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return told(500, "The service failed; its log has the reason.")
