@@ -32,7 +32,7 @@ PARAMS = {"n_bits": 8, "n_anchors": 40, "random_state": 0, "tol": 0.01}
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
