@@ -25,6 +25,7 @@ from sihash.server.tokens import hash_of
 
 TOKEN = "a-token-for-the-tests-of-sihash"
 IS_SOAK = os.environ.get("SIHASH_SOAK") == "1"
+SECONDS_OF_A_TEST = 7200 if IS_SOAK else 600
 N_KNOWN, FIRST_CLASSES = 400, 7  # images in the database, of the digits 0 … 6
 
 

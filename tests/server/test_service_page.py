@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from mutations import bombs
+from PIL import Image
 from services import FIRST_CLASSES, N_KNOWN, TOKEN, running
 
 from sihash.database import ImageDatabase
@@ -70,14 +72,13 @@ def _page(browser, service, **options):
     assert faults == []
 
 
-def keep(page, name, **options):
+def keep(page, name):
     """A screenshot, for the docs and for whoever looks at the artifacts."""
     folder = Path(os.environ.get("SIHASH_SCREENSHOTS", "/nowhere"))
     if folder.is_dir():
-        page.wait_for_load_state("networkidle") if options.pop("settled", False) else page.wait_for_timeout(
-            300
-        )
-        page.screenshot(path=folder / f"{name}.png", **options)
+        page.wait_for_timeout(500)  # for thumbnails
+        with Image.open(io.BytesIO(page.screenshot())) as picture:
+            picture.convert("RGB").quantize(160).save(folder / f"{name}.png", optimize=True)
 
 
 def unlock(page, service):

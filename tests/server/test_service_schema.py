@@ -15,7 +15,7 @@ from schemathesis.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from services import IS_SOAK, TOKEN, running
+from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, running
 
 from sihash.server.app import create_app
 from sihash.server.settings import Settings
@@ -44,6 +44,7 @@ def address(template, tmp_path_factory):
         yield service.address
 
 
+@pytest.mark.timeout(SECONDS_OF_A_TEST)
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=lambda part: part)
 def test_no_server_error(address, method, path):
     operation = schemathesis.openapi.from_dict(DESCRIPTION)[path][method]

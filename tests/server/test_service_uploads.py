@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import uvicorn
 from mutations import encoded, mutated
-from services import IS_SOAK, TOKEN, free_port, is_ready, memory_of, wait_until
+from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, free_port, is_ready, memory_of, wait_until
 
 from sihash.features import BadImage
 from sihash.features.images import decode
@@ -35,6 +35,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 # Images.
 
 
+@pytest.mark.timeout(SECONDS_OF_A_TEST)
 def test_mutated_images_do_no_harm(served):
     """No crash, no hang, no 5xx, bounded memory; and the next search works."""
     with httpx.Client(base_url=served.address, timeout=HELD_SECONDS) as http:
