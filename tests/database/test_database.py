@@ -66,6 +66,12 @@ def test_creation_needs_two_classes_and_can_be_tried_again(folder):
     assert len(ImageDatabase.create(folder / "db", X, y, **small.PARAMS)) == 10
 
 
+def test_an_unknown_index_is_refused_before_anything_is_written(folder):
+    with pytest.raises(ValueError, match="index"):
+        ImageDatabase.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": "magic"})
+    assert not (folder / "db").exists()
+
+
 def test_no_database(folder):
     with pytest.raises(DatabaseError, match="no database"):
         ImageDatabase(folder / "nowhere")

@@ -70,7 +70,6 @@ COLUMNS = {table: [column.split()[0] for column in columns] for table, columns i
 INDEXES = (
     "CREATE INDEX items_content ON items (content)",
     "CREATE INDEX removed_operation ON removed (operation)",
-    "CREATE INDEX removed_id ON removed (id)",
 )
 COUNTED = [table for table in TABLES if table != "operations"]  # its own count is its last number
 

@@ -19,7 +19,7 @@ from sihash.database.lock import locked
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Source
+from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
@@ -131,9 +131,10 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
         features.extractor()  # refuses images where the items are vectors
     elif features.name != "none":
         raise DatabaseError("This database holds images; give image files, not vectors.")
-    elif source.width != snapshot.width:  # type: ignore[attr-defined]
-        width = source.width  # type: ignore[attr-defined]
-        raise DatabaseError(f"Expected vectors of {snapshot.width} numbers, as in the database, got {width}.")
+    elif isinstance(source, VectorSource) and source.width != snapshot.width:
+        raise DatabaseError(
+            f"Expected vectors of {snapshot.width} numbers, as in the database, got {source.width}."
+        )
 
 
 def add(reader: Reader, source: Source, progress: Progress) -> AddReport:

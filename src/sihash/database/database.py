@@ -39,6 +39,7 @@ from sihash.database.writer import Progress, silent
 from sihash.evaluation import RetrievalScores
 from sihash.features import extractor
 from sihash.hashing import SIH
+from sihash.index import open_index
 
 Result = TypeVar("Result")
 
@@ -134,6 +135,8 @@ class ImageDatabase:
             opened.features, opened.thumbnails = chosen, thumbnails
         elif features not in ("auto", "none"):
             raise DatabaseError(f"The source holds vectors; features={features!r} are made from images.")
+        if not index.startswith("milvus+"):
+            open_index(index, n_bits)  # refuses what there is not, before anything is read
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_bits=n_bits, n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}

@@ -17,7 +17,7 @@ from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import DatabaseError
 from sihash.database.ranking import DEFAULT
 from sihash.database.snapshot import Snapshot
-from sihash.database.updating import training_ids, training_of
+from sihash.database.updating import to_learn_from, training_ids
 from sihash.evaluation import RetrievalScores, against_database, bit_statistics, leave_one_out
 
 QUERIES = 10_000  # asked in an evaluation without queries of its own
@@ -49,7 +49,7 @@ def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, 
         "n_items": snapshot.n_items,
         "n_unlabelled": sizes.pop(None, 0),
         "classes": sizes,
-        "n_waiting": len(np.setxor1d(known, training_of(snapshot, known).ids)),
+        "n_waiting": len(np.setxor1d(known, to_learn_from(snapshot, known)[0])),
         "n_bits": snapshot.n_bits,
         "n_features": snapshot.width,
         "features": snapshot.meta["features"]["name"],

@@ -102,14 +102,18 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
     seconds[phase] = time.perf_counter() - start
 
 
-def training_of(snapshot: Snapshot, keep: Any) -> Training:
-    """The labelled items of now, or a sample of them that holds on to the ids in ``keep``."""
-    classes = snapshot.item_classes()
+def to_learn_from(snapshot: Snapshot, keep: Any) -> tuple[Array, Array]:
+    """Ids and class numbers of the labelled items, or of a sample that holds on to those in ``keep``."""
     ids = snapshot.places.live_ids()
-    numbers = classes.of(ids)
+    numbers = snapshot.item_classes().of(ids)
     ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
     chosen = learning.sample(ids, numbers, snapshot.meta["train_per_class"], np.asarray(keep, dtype=np.int64))
-    return Training(ids[chosen], [snapshot.classes[int(number)] for number in numbers[chosen]])
+    return ids[chosen], numbers[chosen]
+
+
+def _training(snapshot: Snapshot, keep: Any) -> Training:
+    ids, numbers = to_learn_from(snapshot, keep)
+    return Training(ids, [snapshot.classes[number] for number in numbers.tolist()])
 
 
 def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
@@ -121,15 +125,13 @@ def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
 def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
     places, width = snapshot.places, snapshot.width
     if strategy == "scratch":
-        training = training_of(snapshot, [])
+        training = _training(snapshot, [])
         hasher = learning.fit(snapshot.hasher, places, width, training)
         return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
     found = catalogue.files("kind = 'learner' AND version = ?", (snapshot.version,))
     file = next(file for _, _, _, file in found)
     hasher = learning.load_learner(root, file, places, width)
-    hasher, n_learned, n_forgotten = learning.update(
-        hasher, places, width, training_of(snapshot, hasher.ids_)
-    )
+    hasher, n_learned, n_forgotten = learning.update(hasher, places, width, _training(snapshot, hasher.ids_))
     changed = bool(n_learned or n_forgotten)
     return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
 
@@ -141,7 +143,7 @@ def _compare(
 
     With ``scratch`` also of hash functions learned from scratch, at the price of learning them.
     """
-    training = training_of(snapshot, [])
+    training = _training(snapshot, [])
     rng = np.random.RandomState(0)
     chosen = np.sort(rng.permutation(len(training.ids))[:COMPARED_ITEMS])
     X = snapshot.vectors(training.ids[chosen])

@@ -65,12 +65,12 @@ class Writer:
         self, source: Source, known: Callable[[list[bytes]], set[bytes]], first_id: int, progress: Progress
     ) -> list[Segment]:
         """Write everything that is new in a source; the segments have no codes yet."""
-        self._class_of = {label: n for n, label in self._classes()}
+        class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
         waiting: list[Block] = []
         n_waiting, next_id = 0, first_id
         for block in source.blocks(known):
-            self._insert_items(block, next_id)
+            self._insert_items(block, next_id, class_of)
             next_id += len(block.names)
             waiting.append(block)
             n_waiting += len(block.names)
@@ -83,17 +83,13 @@ class Writer:
             written.append(self._segment(next_id - n_waiting, waiting))
         return written
 
-    def _classes(self) -> Iterator[tuple[int, Label]]:
-        return ((number, json.loads(text)) for number, text in self.catalogue.rows("classes"))
-
-    def _insert_items(self, block: Block, first_id: int) -> None:
-        new = [label for label in dict.fromkeys(block.labels) if label is not None]
-        new = [label for label in new if label not in self._class_of]
-        for label in new:
-            self._class_of[label] = len(self._class_of)
-        self.catalogue.insert("classes", [(self._class_of[label], json.dumps(label)) for label in new])
+    def _insert_items(self, block: Block, first_id: int, class_of: dict[Label, int]) -> None:
+        """Rows of a block's items; ``class_of`` numbers the labels and takes up new ones."""
+        new = [label for label in dict.fromkeys(block.labels) if label is not None and label not in class_of]
+        class_of |= {label: len(class_of) + k for k, label in enumerate(new)}
+        self.catalogue.insert("classes", [(class_of[label], json.dumps(label)) for label in new])
         ids = range(first_id, first_id + len(block.names))
-        numbers = [None if label is None else self._class_of[label] for label in block.labels]
+        numbers = [None if label is None else class_of[label] for label in block.labels]
         operation = self.operation
         self.catalogue.insert(
             "items",
@@ -168,9 +164,7 @@ def disk_errors_told(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DatabaseError(
-            f"{root} could not be written: {error.strerror or error}; nothing was changed."
-        ) from error
+        raise DatabaseError(f"Nothing was changed in {root}: {error.strerror or error}.") from error
 
 
 def sweep(root: Path, catalogue: Catalogue, updating: bool, keep: Set[str] = frozenset()) -> None:
