@@ -13,11 +13,11 @@ from PIL import Image
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "ICO")
 
 
-def mutated(n: int, seed: int = 0) -> Iterator[bytes]:
+def mutated(n: int, seed: int = 0, with_bombs: bool = True) -> Iterator[bytes]:
     """``n`` files: cut short, bits flipped, bytes overwritten, pieces moved, headers swapped; and bombs."""
     rng = np.random.default_rng(seed)
     seeds = [encoded(kind, rng) for kind in FORMATS for _ in range(4)]
-    hostile = bombs()
+    hostile = bombs() if with_bombs else []
     for number in range(n):
         if number < len(hostile):
             yield hostile[number]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from sihash.cli import app
 from sihash.database import ImageDatabase
-from sihash.server.tokens import FILE_NAME
+from sihash.server.tokens import PLACE
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def test_the_token_is_shown_on_the_first_start_only(template, tmp_path):
         assert not may_write(address, "x" * 43)
     token = re.search(r"shown this once: (\S+)", first[0])[1]
     assert f"#token={token}" in first[0]
-    assert (database / FILE_NAME).stat().st_mode & 0o777 == 0o600
+    assert (database / PLACE).stat().st_mode & 0o777 == 0o600
     with serving(database) as (address, second):
         assert may_write(address, token)
     assert "#token" not in second[0]

@@ -172,7 +172,7 @@ def test_the_token_is_made_once_and_kept_as_a_hash(tmp_path):
     assert shown is not None
     assert tokens.is_token(shown, token_hash)
     assert tokens.first_token(tmp_path) == (token_hash, None)
-    file = tmp_path / tokens.FILE_NAME
+    file = tmp_path / tokens.PLACE
     assert file.stat().st_mode & 0o777 == 0o600
     assert shown not in file.read_text()
 
@@ -186,7 +186,8 @@ def test_a_new_token_ends_the_one_before(tmp_path):
 
 
 def test_a_damaged_or_short_token_is_an_error(tmp_path):
-    (tmp_path / tokens.FILE_NAME).write_text("")
+    tokens.first_token(tmp_path)
+    (tmp_path / tokens.PLACE).write_text("")
     with pytest.raises(ValueError, match="damaged"):
         tokens.first_token(tmp_path)
     with pytest.raises(ValueError, match="at least 16"):

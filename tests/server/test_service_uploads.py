@@ -64,7 +64,7 @@ def test_the_decoder_agrees_with_the_library(tmp_path):
         agreed = 0
         rng = np.random.default_rng(0)
         whole = [encoded(kind, rng) for kind in FORMATS]
-        for data in [*whole, *mutated(40, seed=1)]:
+        for data in [*whole, *mutated(25, seed=1, with_bombs=False)]:
             with contextlib.suppress(BadImage):
                 found = await decoders.decode(data)
                 assert found.tobytes() == decode(data, formats=FORMATS, max_pixels=MAX_PIXELS).tobytes()

@@ -9,7 +9,7 @@ import secrets
 from pathlib import Path
 
 MIN_LENGTH = 16  # of a token that somebody chose; ours have 43 characters
-FILE_NAME = "service-token.sha256"
+PLACE = Path("service") / "token.sha256"  # in the folder of the database, which leaves it alone
 
 
 def hash_of(token: str) -> str:
@@ -23,7 +23,7 @@ def is_token(text: str, token_hash: str) -> bool:
 
 def first_token(folder: Path) -> tuple[str, str | None]:
     """The hash of a database's token and, if it was made just now, the token itself to be shown."""
-    path = folder / FILE_NAME
+    path = folder / PLACE
     try:
         stored = path.read_text().strip()
     except FileNotFoundError:
@@ -36,7 +36,8 @@ def first_token(folder: Path) -> tuple[str, str | None]:
 def new_token(folder: Path) -> tuple[str, str]:
     """Make a token, keep its hash for the owner's eyes only, forget the one before."""
     token = secrets.token_urlsafe(32)
-    path = folder / FILE_NAME
+    path = folder / PLACE
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "w") as file:
