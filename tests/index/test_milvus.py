@@ -9,7 +9,9 @@ import socket
 import numpy as np
 import pytest
 from index_checks import CHECKS, random_codes, same_answers, same_balls
+from sklearn.datasets import load_digits
 
+from sihash.database import DatabaseError, ImageDatabase
 from sihash.index import NumpyIndex, open_index
 
 pytest.importorskip("pymilvus")
@@ -47,7 +49,7 @@ def make(server):
             index = open_index(f"milvus+http://{server.address}/bits{n_bits}_{'ab'[len(own)]}", n_bits)
         else:
             index = own.pop(0)
-            index.remove(index.ids())
+            index.discard(np.arange(4000))
         own.append(index)
         return index
 
@@ -106,15 +108,16 @@ def test_a_new_version_takes_the_place_of_the_old_one(server, filled):
         reader.search(batches[0][1][:1], 1)
 
 
-def test_a_repair_holds_what_should_be_there(filled):
-    index, _ = filled
+def test_what_is_done_twice_is_as_good_as_once(filled):
+    index, oracle = filled
     rng = np.random.default_rng(7)
-    oracle = NumpyIndex(32)
-    codes = random_codes(rng, 250, 32)
-    codes[50:200] = random_codes(np.random.default_rng(0), 200, 32)[50:]
-    oracle.add(np.arange(50, 250), codes[50:])
-    index.match(np.arange(50, 250), lambda ids: codes[ids])
-    np.testing.assert_array_equal(index.ids(), np.arange(50, 250))
+    codes = random_codes(rng, 60, 32)
+    for _ in range(2):
+        index.put(np.arange(180, 240), codes)
+        index.discard(np.arange(150, 190))
+    oracle.remove(np.arange(150, 200))
+    oracle.add(np.arange(190, 240), codes[10:])
+    np.testing.assert_array_equal(index.among(np.arange(100, 300)), [*range(100, 150), *range(190, 240)])
     same_answers(index, oracle, rng)
 
 
@@ -248,3 +251,83 @@ def test_urls_that_are_refused(url, reason):
     with pytest.raises(ValueError, match=reason) as error:
         open_index(url, 8)
     assert "secret" not in str(error.value)
+
+
+# The database on a server.
+
+
+@pytest.fixture
+def database(server, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    url = f"milvus+http://{server.address}/digits_{tmp_path.name}"
+    params = {"n_bits": 16, "n_anchors": 60, "random_state": 0}
+    served = ImageDatabase.create(tmp_path / "served", X[:600], y[:600], index=url, **params)
+    exact = ImageDatabase.create(tmp_path / "exact", X[:600], y[:600], index="exact", **params)
+    yield served, exact, X, y, url
+    MilvusIndex(url, 16).drop()
+
+
+def assert_same_hits(served, exact, queries):
+    """Ids may differ among ties at the last place only; all within a radius are the same."""
+    both = served.search(queries, rank="hamming"), exact.search(queries, rank="hamming")
+    for one, other in zip(*both, strict=True):
+        assert [hit.distance for hit in one.hits] == [hit.distance for hit in other.hits]
+    for rank in ("hamming", "semantic"):
+        balls = served.search(queries, radius=3, rank=rank), exact.search(queries, radius=3, rank=rank)
+        for one, other in zip(*balls, strict=True):
+            assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
+            assert one.version == other.version
+
+
+def test_a_database_on_milvus_answers_as_one_in_memory(database):
+    served, exact, X, y, _ = database
+    queries = X[1000:1010].astype(np.float32)
+    assert_same_hits(served, exact, queries)
+    reader = ImageDatabase(served.path)
+    assert_same_hits(reader, exact, queries)
+    for each in (served, exact):
+        each.add(X[600:700], y[600:700])
+        each.remove(range(0, 700, 7))
+    assert_same_hits(reader, exact, queries)
+    assert_same_hits(served, exact, queries)
+    for each in (served, exact):
+        each.update()
+    assert_same_hits(served, exact, queries)
+    assert_same_hits(reader, exact, queries)
+    for each in (served, exact):
+        each.undo()
+    assert_same_hits(reader, exact, queries)
+    assert served.info()["index"]["kind"] == "milvus BIN_FLAT"
+
+
+def test_a_database_repairs_its_index(database):
+    served, exact, X, _, url = database
+    queries = X[1000:1010].astype(np.float32)
+    assert_same_hits(served, exact, queries)
+    # Half of the codes are lost, and ids that no item has have come, as near as can be.
+    index, code = (
+        MilvusIndex(url, 16),
+        np.frombuffer(served.search(queries[:1])[0].query_code, np.uint8)[None],
+    )
+    index.discard(np.arange(0, 600, 2))
+    index.put(np.arange(5000, 5030), np.repeat(code, 30, axis=0))
+    assert_same_hits(ImageDatabase(served.path), exact, queries)
+
+
+def test_the_codes_of_another_database_are_not_touched(database, tmp_path):
+    served, _, X, y, url = database
+    served.search(X[:1].astype(np.float32))
+    other = ImageDatabase.create(
+        tmp_path / "other", X[500:900], y[500:900], index=url, n_bits=16, n_anchors=60
+    )
+    with pytest.raises(DatabaseError, match="holds the codes of another collection"):
+        other.search(X[:1].astype(np.float32), rank="hamming")
+
+
+def test_a_database_whose_server_is_away(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    url = f"milvus+http://127.0.0.1:{milvus_server.free_port()}/name"
+    lonely = ImageDatabase.create(tmp_path / "db", X[:300], y[:300], index=url, n_bits=16, n_anchors=60)
+    with pytest.raises(DatabaseError, match="No Milvus server answers"):
+        lonely.search(X[:1].astype(np.float32))
+    assert lonely.classify(X[:1].astype(np.float32))

@@ -19,6 +19,7 @@ from sihash.database.errors import DatabaseError, NoSuchItem
 from sihash.database.labels import ItemClasses
 from sihash.database.ranking import Ranker, fits_table, semantic_index
 from sihash.database.segments import Places, Segment
+from sihash.database.served import ServedIndex
 from sihash.database.shared import SharedLock
 from sihash.hashing import SIH
 from sihash.index import CodeIndex, SemanticIndex, open_index
@@ -92,6 +93,7 @@ class Snapshot:
         hash_file = next(file for kind, _, _, file in found if kind == "hash")
         files.check(root, hash_file)
         self.hasher = SIH.load(root / hash_file.path)
+        self._model = hash_file.sha256.hex()
         self.places = Places(self._load_segments(segment_rows, found))
         ids_removed: dict[int, list[int]] = defaultdict(list)
         for _, operation, number in removed:
@@ -115,12 +117,23 @@ class Snapshot:
         """The indexes, made when first asked for: who only writes has no use for them."""
         with self._making:
             if self._ranker is None:
-                ranker = Ranker(self.hasher, open_index(self.meta["index"], self.n_bits), self.codes)
+                ranker = Ranker(self.hasher, self._open_index(), self.codes)
                 if self._table_fits():
                     ranker.semantic = semantic_index(self.hasher)
                 self._follow(ranker, {})
+                if isinstance(ranker.index, ServedIndex):
+                    ranker.index.publish()
                 self._ranker = ranker
             return self._ranker
+
+    def _open_index(self) -> CodeIndex:
+        name = self.meta["index"]
+        if not name.startswith("milvus+"):
+            return open_index(name, self.n_bits)
+        return ServedIndex(name, self.n_bits, self.version, self._model, self.n_items, self._alive)
+
+    def _alive(self, ids: Array) -> Array:
+        return self.places.alive(ids)
 
     @property
     def n_bits(self) -> int:

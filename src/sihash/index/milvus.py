@@ -13,7 +13,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,8 +58,10 @@ class MilvusIndex:
 
     ``url`` is ``milvus+http://host:port/name`` (or ``milvus+https``); credentials are read from
     the environment variable SIHASH_MILVUS_TOKEN. If the name is new, an empty index of version 0 is made.
-    ``version`` is the model version whose codes it holds: the one that was present when it was opened, or
-    that it published since. The version before the present one is kept, for those who still search it.
+    ``version`` is the model version whose codes it holds: the one asked for, made empty if it is not there
+    (for about ``size`` codes), or the one that is present now. ``mark`` says whose codes they are; with
+    another mark they are not touched. The version before the present one is kept, for those who still
+    search it.
 
     Every change waits until searches see it, for all who search. Up to some hundred thousand codes search is
     exact; beyond, `prepare` makes lists of which a search looks into some, and `describe` measures how
@@ -69,18 +71,32 @@ class MilvusIndex:
 
     ties_by_id = False
 
-    def __init__(self, url: str, n_bits: int, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        n_bits: int,
+        version: int | None = None,
+        size: int = 0,
+        mark: str = "",
+        timeout: float = 60.0,
+    ) -> None:
         check_count("n_bits", n_bits)
         self.n_bits = n_bits
         self._address, self._name = _parsed(url)
         self._timeout = timeout
-        self.version = 0
+        self._mark = mark
+        self.version = version or 0
         with self._server():
             self._client = _connected(self._address, timeout)
             if not self._client.has_collection(self._name, timeout=timeout):
-                self._create(self._collection(0), 0)
-                self._client.create_alias(self._collection(0), self._name, timeout=timeout)
-            self.version = self._present_version()
+                self._create(self._own, size)
+                self._client.create_alias(self._own, self._name, timeout=timeout)
+            present = self._present_version()
+            self.version = present if version is None else version
+            if not self._client.has_collection(self._own, timeout=timeout):
+                self._create(self._own, size)
+            elif version is not None:
+                self._check_mark()
             self._client.load_collection(self._own, timeout=10 * timeout)
             self._settle(self._own)
 
@@ -89,26 +105,31 @@ class MilvusIndex:
     def add(self, ids: Array, codes: Array) -> None:
         ids = check_ids(ids)
         codes = check_codes(codes, self.n_bits, len(ids))
-        with self._server():
-            refuse_present(self._present(ids))
-            self._insert(self._own, ids, codes)
-            self._settle(self._own)
+        refuse_present(self.among(ids))
+        self.put(ids, codes)
 
     def remove(self, ids: Array) -> None:
         ids = check_ids(ids)
-        with self._server():
-            self._refuse_missing(ids)
-            for portion in _portions(ids):
-                self._client.delete(self._own, ids=portion.tolist(), timeout=self._timeout)
-            self._settle(self._own)
+        refuse_missing(np.setdiff1d(ids, self.among(ids)))
+        self.discard(ids)
 
     def replace(self, ids: Array, codes: Array) -> None:
         ids = check_ids(ids)
         codes = check_codes(codes, self.n_bits, len(ids))
+        refuse_missing(np.setdiff1d(ids, self.among(ids)))
+        self.put(ids, codes)
+
+    def put(self, ids: Array, codes: Array) -> None:
+        """Give ids their codes, whether they are there or not: twice is as good as once."""
         with self._server():
-            self._refuse_missing(ids)
-            for portion, own in zip(_portions(ids), _portions(codes), strict=True):
-                self._client.upsert(self._own, _rows(portion, own), timeout=self._timeout)
+            self._write(self._own, check_ids(ids), codes)
+            self._settle(self._own)
+
+    def discard(self, ids: Array) -> None:
+        """Remove ids, whether they are there or not."""
+        with self._server():
+            for portion in _portions(check_ids(ids)):
+                self._client.delete(self._own, ids=portion.tolist(), timeout=self._timeout)
             self._settle(self._own)
 
     def prepare(self, version: int, batches: Iterable[tuple[Array, Array]], size: int) -> None:
@@ -125,24 +146,19 @@ class MilvusIndex:
             self._create(new, size)
             for ids, codes in batches:
                 ids = check_ids(ids)
-                self._insert(new, ids, check_codes(codes, self.n_bits, len(ids)))
+                self._write(new, ids, check_codes(codes, self.n_bits, len(ids)))
             self._client.flush(new, timeout=10 * self._timeout)
             self._wait_for_lists(new)
             self._settle(new)
 
     def publish(self, version: int) -> None:
-        """Make a version that was prepared the present one, for this index and all opened from now on."""
+        """Make a version that is there the present one, for this index and all opened from now on."""
         with self._server():
-            self._client.alter_alias(self._collection(version), self._name, timeout=self._timeout)
-            self._drop_all_but(version, self.version)
+            before = self._present_version()
+            if before != version:
+                self._client.alter_alias(self._collection(version), self._name, timeout=self._timeout)
+                self._drop_all_but(version, before)
         self.version = version
-
-    def match(self, ids: Array, codes_of: Callable[[Array], Array]) -> None:
-        """Hold these ids and no others: a repair after changes that were cut off."""
-        ids, there = np.sort(check_ids(ids), kind="stable"), self.ids()
-        self.remove(np.setdiff1d(there, ids, assume_unique=True))
-        for portion in _portions(np.setdiff1d(ids, there, assume_unique=True)):
-            self.add(portion, codes_of(portion))
 
     def drop(self) -> None:
         """Delete the index with all its codes from the server."""
@@ -156,14 +172,20 @@ class MilvusIndex:
         with self._server():
             return self._count()
 
-    def ids(self) -> Array:
-        """All ids, in order: to compare with what should be there."""
+    def among(self, ids: Array) -> Array:
+        """Those of some ids that are there, in ascending order."""
         found: list[int] = []
         with self._server():
-            rows = self._client.query_iterator(self._own, batch_size=ROWS, output_fields=["id"])
-            while batch := rows.next():
-                found.extend(row["id"] for row in batch)
-            rows.close()
+            for portion in _portions(np.sort(check_ids(ids), kind="stable")):
+                for filter in _filters(portion):
+                    rows = self._client.query(
+                        self._own,
+                        filter=filter,
+                        output_fields=["id"],
+                        consistency_level=CONSISTENCY,
+                        timeout=self._timeout,
+                    )
+                    found.extend(row["id"] for row in rows)
         return np.sort(np.array(found, dtype=np.int64))
 
     def search(self, codes: Array, k: int, allowed: Array | None = None) -> tuple[Array, Array]:
@@ -241,9 +263,9 @@ class MilvusIndex:
         )
         return float(np.mean([(a <= b[-1]).sum() / len(b) for a, b in zip(found, truth, strict=True)]))
 
-    def _insert(self, collection: str, ids: Array, codes: Array) -> None:
+    def _write(self, collection: str, ids: Array, codes: Array) -> None:
         for portion, own in zip(_portions(ids), _portions(codes), strict=True):
-            self._client.insert(collection, _rows(portion, own), timeout=self._timeout)
+            self._client.upsert(collection, _rows(portion, own), timeout=self._timeout)
 
     def _settle(self, collection: str) -> None:
         """Wait until searches see all changes made so far: a strong read has to."""
@@ -261,17 +283,6 @@ class MilvusIndex:
         )
         return int(row["count(*)"])
 
-    def _present(self, ids: Array) -> list[int]:
-        """Those of some ids that are there, in ascending order."""
-        found: list[int] = []
-        for filter in _filters(ids):
-            rows = self._client.query(self._own, filter=filter, output_fields=["id"], timeout=self._timeout)
-            found.extend(row["id"] for row in rows)
-        return sorted(found)
-
-    def _refuse_missing(self, ids: Array) -> None:
-        refuse_missing(np.setdiff1d(ids, self._present(ids)))
-
     # Collections.
 
     def _collection(self, version: int) -> str:
@@ -283,7 +294,14 @@ class MilvusIndex:
 
     @property
     def _about(self) -> str:
-        return f"sihash: codes of {self.n_bits} bits"
+        return f"sihash: codes of {self.n_bits} bits; {self._mark}"
+
+    def _check_mark(self) -> None:
+        about = self._client.describe_collection(self._own, timeout=self._timeout)["description"]
+        if about != self._about:
+            raise ValueError(
+                f"{self._own} on {self._address} holds the codes of another collection; choose another name."
+            )
 
     def _create(self, collection: str, size: int) -> None:
         """A new, empty collection for about ``size`` codes, loaded."""
@@ -316,9 +334,10 @@ class MilvusIndex:
         version = str(about["collection_name"]).removeprefix(f"{self._name}_v")
         if not version.isdecimal():
             raise ValueError(f"{self._name} on {self._address} is no index of sihash; choose another name.")
-        if about["description"] != self._about:
+        length = about["description"].split(";")[0]
+        if length != self._about.split(";")[0]:
             raise ValueError(
-                f"{self._name} on {self._address} holds {about['description']!r}, "
+                f"{self._name} on {self._address} holds {length!r}, "
                 f"not codes of {self.n_bits} bits; choose another name."
             )
         return int(version)
