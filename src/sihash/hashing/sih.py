@@ -158,6 +158,7 @@ class SIH(Hasher):
         """Learn hash functions from rows ``X`` and their labels ``y``.
 
         Labels are of any hashable kind. ``ids`` name the rows for later removal; the default is 0 … n − 1.
+        ``X`` may be a Dask array: see ``engine``.
         """
         self._settings()
         engine = open_engine(self.engine, X)
