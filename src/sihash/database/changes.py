@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sihash.database.lock import locked
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Source, VectorSource
+from sihash.database.sources import Features, ImageSource, Known, Source, VectorSource
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
@@ -49,7 +50,7 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
         writer.catalogue.lay_out()
-        new = writer.ingest(source, lambda contents: _there(writer.catalogue, contents), 0, progress)
+        new = writer.ingest(source, _newly_seen(set()), 0, progress)
         if not new:
             raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
         width = new[0].vectors.shape[1]
@@ -65,9 +66,12 @@ def create(
             "train_per_class": train_per_class,
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
-        for kind, file in write_models(root, hasher, 1).items():
+        with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
+            models = pool.submit(write_models, root, hasher, 1)
+            _encode(writer, new, hasher, 1, progress)
+        for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
-        _encode(writer, new, hasher, 1, progress)
+        writer.catalogue.make_indexes()
         n = sum(len(segment.ids) for segment in new)
         details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
         details["report"] = str(hasher.report_)
@@ -85,16 +89,27 @@ def _training(catalogue: Catalogue, per_class: int | None) -> Training:
     return Training(ids[chosen], [label_of[int(number)] for number in numbers[chosen]])
 
 
-def _there(
-    catalogue: Catalogue, contents: list[bytes], places: Places | None = None, first: int = 0
-) -> set[bytes]:
-    """Which contents the collection has: among its living items, and those from id ``first`` on."""
-    found = list(catalogue.rows_in("items", "content", contents))
-    ids = np.array([row[0] for row in found], dtype=np.int64)
-    alive = ids >= first
-    if places is not None:
-        alive |= places.alive(ids)
-    return {row[4] for row, lives in zip(found, alive, strict=True) if lives}
+def _newly_seen(seen: set[bytes]) -> Known:
+    """Contents met before, while a database is created: in memory, until there is an index to ask."""
+
+    def known(contents: list[bytes]) -> set[bytes]:
+        before = seen.intersection(contents)
+        seen.update(contents)
+        return before
+
+    return known
+
+
+def _there(catalogue: Catalogue, places: Places, first: int) -> Known:
+    """Contents that the collection has: among its living items, and those from id ``first`` on."""
+
+    def known(contents: list[bytes]) -> set[bytes]:
+        found = list(catalogue.rows_in("items", "content", contents))
+        ids = np.array([row[0] for row in found], dtype=np.int64)
+        alive = (ids >= first) | places.alive(ids)
+        return {row[4] for row, lives in zip(found, alive, strict=True) if lives}
+
+    return known
 
 
 def _why(source: Source) -> str:
@@ -143,8 +158,8 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
     with writing(root) as writer, reader.current() as snapshot:
         prepare(source, snapshot)
         first = snapshot.log.next_id
-        places, version = snapshot.places, snapshot.version
-        new = writer.ingest(source, lambda c: _there(writer.catalogue, c, places, first), first, progress)
+        version = snapshot.version
+        new = writer.ingest(source, _there(writer.catalogue, snapshot.places, first), first, progress)
         n = sum(len(segment.ids) for segment in new)
         if n:
             _encode(writer, new, snapshot.hasher, version, progress)

@@ -17,7 +17,7 @@ from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import DatabaseBusy, DatabaseError
 from sihash.database.lock import locked
 from sihash.database.segments import Segment
-from sihash.database.sources import Block, Label, Source
+from sihash.database.sources import Block, Known, Label, Source
 from sihash.hashing import SIH
 
 MODELS = "models"
@@ -61,9 +61,7 @@ class Writer:
         operation = self.operation
         self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
 
-    def ingest(
-        self, source: Source, known: Callable[[list[bytes]], set[bytes]], first_id: int, progress: Progress
-    ) -> list[Segment]:
+    def ingest(self, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
         """Write everything that is new in a source; the segments have no codes yet."""
         class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
