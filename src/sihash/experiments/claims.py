@@ -132,15 +132,17 @@ def _first_in_table(records: Records, scale: Scale) -> Finding:
 
 
 def _first_by_length(records: Records, scale: Scale, data: str) -> Finding:
-    held, leads, used = [], [], []
+    held, leads, used, complete = [], [], [], 0
     for n_bits in scale.code_lengths:
         found = _scores(records, scale, data, n_bits)
         others = [_mAP(found[m]) for m in BASELINES if m in found]
+        complete += len(others) == len(BASELINES)
         if "sih" in found and others:
             leads.append(_mAP(found["sih"]) - max(others))
             held.append(leads[-1] >= -CLOSE)
             used += _joined(found.values())
     text = f"ahead of the best baseline by {min(leads):+.3f} to {max(leads):+.3f}" if leads else ""
+    text += f"; all baselines measured at {complete} lengths" if complete < len(held) else ""
     return Finding(held, f"{sum(held)} of {len(held)} lengths; {text}", used)
 
 
@@ -148,11 +150,11 @@ def _sdh_second(records: Records, scale: Scale, data: str) -> Finding:
     held, used = [], []
     for n_bits in scale.code_lengths:
         found = _scores(records, scale, data, n_bits)
-        if "sdh" in found:
-            rest = [_mAP(found[m]) for m in BASELINES if m in found and m != "sdh"]
-            held.append(_mAP(found["sdh"]) >= max(rest, default=0))
+        if set(BASELINES) <= set(found):
+            held.append(_mAP(found["sdh"]) >= max(_mAP(found[m]) for m in BASELINES))
             used += _joined(found.values())
-    return Finding(held, f"best of the baselines at {sum(held)} of {len(held)} lengths", used)
+    text = f"best of the baselines at {sum(held)} of the {len(held)} lengths at which all were measured"
+    return Finding(held, text, used)
 
 
 def _penalty(records: Records, scale: Scale, data: str) -> Finding:
