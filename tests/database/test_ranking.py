@@ -98,6 +98,12 @@ def test_semantic_ranking_without_a_table_orders_candidates(digits, ranker):
         np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rank", ranking.RANKS)
+def test_more_than_there_are(digits, ranker, rank):
+    ((_, ids),) = ranker.nearest(rank, digits[3][:1], 10**12)
+    assert sorted(ids.tolist()) == (np.arange(1000) * 3).tolist()
+
+
 def test_names():
     assert ranking.check_rank(None) == ranking.DEFAULT
     assert ranking.check_rank("asymmetric") == "asymmetric"

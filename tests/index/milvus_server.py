@@ -32,7 +32,7 @@ class Server:
         self._server.webservice_port = free_port()
         self._server.set_base_dir(str(self._folder))
         self._server.config.set("authorization_enabled", True)
-        # It is killed in the end, and the next one waits so many seconds for it to come back.
+        # It is killed, and the next one waits so many seconds for it to come back.
         self._server.config.set("common.session.ttl", 5)
         os.environ["ETCD_CONFIG_PATH"] = str(self._folder / "etcd.yaml")
         try:
@@ -42,6 +42,10 @@ class Server:
         self._server.wait_started(60_000)
 
     def stop(self) -> None:
+        """At once: it would take its time, and has to bear this too."""
+        process = self._server.server_proc
+        process.kill()
+        process.wait(60)
         self._server.stop()
 
     def _write_etcd_settings(self, peer_port: int) -> None:

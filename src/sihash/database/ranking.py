@@ -49,11 +49,13 @@ class Ranker:
     ) -> list[tuple[Array, Array]]:
         """The k best items for each query, given by its margins (n_queries × n_bits)."""
         queries = pack(sign(margins))
+        if k > N_CANDIDATES:  # room is made for k answers, so for no more than there are
+            k = min(k, max(1, len(self.index)))
         if rank == "semantic" and self.semantic is not None:
             probabilities = self.hasher.code_proba(soft_codes(margins))
             best, ids = self.semantic.search(queries, probabilities, k, allowed)
             return [(s[i >= 0], i[i >= 0]) for s, i in zip(best, ids, strict=True)]
-        n = k if rank == "hamming" else max(N_CANDIDATES, 10 * k)
+        n = k if rank == "hamming" else max(N_CANDIDATES, 2 * k)
         distances, ids = self.index.search(queries, n, allowed)
         found = [(d[i >= 0], i[i >= 0]) for d, i in zip(distances, ids, strict=True)]
         return [(s[:k], i[:k]) for s, i in self._ordered(rank, margins, found)]

@@ -34,7 +34,7 @@ from sihash.index.base import (
 )
 
 TOKEN = "SIHASH_MILVUS_TOKEN"  # the environment variable with "user:password" or an API key
-LISTS_FROM = 200_000  # codes of a rebuild from which BIN_IVF_FLAT is used; below it BIN_FLAT is soon done
+LISTS_FROM = 200_000  # codes of a version from which it has BIN_IVF_FLAT; below, BIN_FLAT is soon done
 N_LISTS, N_SEARCHED = 1024, 32  # lists, and how many of them a search looks into
 TRIED = 200  # codes with which `describe` measures recall
 MOST = 16_384  # results for one query that Milvus gives at most
@@ -54,7 +54,7 @@ class IndexServerError(RuntimeError):
 
 
 class MilvusIndex:
-    """See `CodeIndex`. On a server, shared by all who open the same URL; one of them may change it at a time.
+    """See `CodeIndex`. On a server, shared by all who open the same URL.
 
     ``url`` is ``milvus+http://host:port/name`` (or ``milvus+https``); credentials are read from
     the environment variable SIHASH_MILVUS_TOKEN. If the name is new, an empty index of version 0 is made.
@@ -64,7 +64,7 @@ class MilvusIndex:
     search it.
 
     Every change waits until searches see it, for all who search. Up to some hundred thousand codes search is
-    exact; beyond, `prepare` makes lists of which a search looks into some, and `describe` measures how
+    exact; a version made for more has lists of which a search looks into some, and `describe` measures how
     much it finds. `radius` looks into all. Of the ids that tie at the last place of a search, any may be
     given.
     """
