@@ -1,16 +1,20 @@
 """Supervised incremental hashing: binary codes for semantic search that follow a changing collection."""
 
-import importlib
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from sihash.hashing import SIH
+if TYPE_CHECKING:
+    from sihash.database import ImageDatabase
+    from sihash.hashing import SIH
 
 __version__ = "0.1.0"
 __all__ = ["SIH", "ImageDatabase", "__version__"]
 
+# Found when first asked for: `sihash --help` and shell completion need neither, and they take seconds.
+_HOMES = {"SIH": "sihash.hashing", "ImageDatabase": "sihash.database"}
+
 
 def __getattr__(name: str) -> Any:
-    """The database is imported when it is asked for: who only hashes need not wait for it."""
-    if name == "ImageDatabase":
-        return importlib.import_module("sihash.database").ImageDatabase
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sihash' has no attribute {name!r}")

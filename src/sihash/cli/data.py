@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from sihash.cli.output import REJECTED, emit, errors_told, progress_bar
+from sihash.cli.shared import Json
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: list, look into, download.")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Source = Annotated[str, typer.Argument(help="A name from `sihash data list`, or a path.")]
 
 

@@ -1,197 +1,199 @@
-"""``sihash demo``: the whole story on the digits that scikit-learn ships, with a picture."""
+"""``sihash demo``: the life of a database, on the digits that scikit-learn ships."""
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from sihash._typing import Array
 from sihash.cli.output import emit, errors_told, talk
+from sihash.cli.shared import Json
 
 if TYPE_CHECKING:
-    from sihash import SIH
+    from sihash.database import ImageDatabase
+    from sihash.database.answers import Answer
 
 N_BITS, N_ANCHORS = 32, 300
-FIRST = 7  # digits known at first in the second half of the story
-N_QUERIES = 6  # rows of the picture
-RANKS = (1, 2, 5, 10, 15, 20, 30, 40, 50)  # its columns: every digit has more than 50 images held out
+FIRST = 7  # digits known at first
+REMOVED = "8"
+MARK = "made-by-sihash-demo"  # a folder with this file in it may be replaced by the next demo
 
 
 @dataclass(frozen=True)
-class Digits:
-    """Images of digits (n × 8 × 8, greys from 0 to 255) and which digit each shows."""
+class Search:
+    """A query (an image file), what it shows, and its answers as the story goes on."""
 
-    images: Array
-    y: Array
-
-    @property
-    def X(self) -> Array:
-        return self.images.reshape(len(self.images), -1).astype(np.float32)
-
-    def only(self, mask: Array) -> Digits:
-        return Digits(self.images[mask], self.y[mask])
+    path: Path
+    digit: str
+    answers: dict[str, Answer]
+    pictures: dict[int, bytes | None]  # by id of the item
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("sihash-demo"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the page, the images and the database.")] = Path(
+        "sihash-demo"
+    ),
+    as_json: Json = False,
 ) -> None:
-    """Learn codes of handwritten digits, search by them, add three digits, take one away; writes a picture.
+    """Make a database of handwritten digits, search it, let it grow by images and by classes, take one away.
 
-    Needs no data and no network. Takes some seconds; longer when first run, as loops are compiled then.
+    Writes a page with pictures. Needs no data and no network. The images and the database stay in the folder
+    until the next demo.
     """
     tell = talk if as_json else typer.echo
     with errors_told():
-        train, held_out = _split_digits()
-        _new_hasher().fit(
-            train.X[:300], train.y[:300]
-        )  # compiles the inner loops, so that no timing below has to
-        hasher, learned = _learn(train, held_out, tell)
-        figures = {"n_bits": N_BITS, "n_train": len(train.y), "n_held_out": len(held_out.y), "fit": learned}
-        figures |= _update(train, held_out, learned, tell)
-        figures["picture"] = str(_write_picture(hasher, held_out, out))
-    tell(f"\nA picture of some searches: {figures['picture']}")
+        from sihash.cli.demo_page import write_page
+
+        images, place = _prepare(out)
+        _warm_up(images)
+        figures, searches = _story(images, place, tell)
+        page = write_page(out / "index.html", figures, searches)
+    tell(
+        f"\nPictures of searches before and after: {page}\nThe database is yours to try: sihash serve {place}"
+    )
     if as_json:
-        emit(figures, "", as_json)
+        emit({**figures, "page": str(page), "database": str(place)}, "", as_json)
 
 
-def _split_digits() -> tuple[Digits, Digits]:
-    """Two thirds to learn from, every third image held out."""
-    from sihash.datasets import load
-
-    data = load("digits")
-    everything = Digits(
-        np.concatenate([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
-    )
-    held_out = np.arange(len(everything.y)) % 3 == 2
-    return everything.only(~held_out), everything.only(held_out)
-
-
-def _new_hasher() -> SIH:
-    from sihash import SIH
-
-    return SIH(n_bits=N_BITS, n_anchors=N_ANCHORS, random_state=0)
+def _prepare(out: Path) -> tuple[Path, Path]:
+    """Fresh folders for images and database; those of an earlier demo go."""
+    work = out / "collection"
+    if work.exists():
+        if not (work / MARK).is_file():
+            raise ValueError(f"{work} is there and not of a demo; choose another folder with --out.")
+        shutil.rmtree(work)
+    work.mkdir(parents=True)
+    (work / MARK).touch()
+    _write_images(work / "images")
+    return work / "images", work / "database"
 
 
-def _learn(train: Digits, held_out: Digits, tell: Callable[[str], None]) -> tuple[SIH, dict[str, Any]]:
-    hasher = _new_hasher().fit(train.X, train.y)
-    result = _figures(hasher, held_out)
+def _write_images(folder: Path) -> None:
+    """PNG files in class folders: first, more (known digits), new (digits), queries (every third image)."""
+    import numpy as np
+    from PIL import Image
+
+    from sihash.datasets.digits import read
+
+    collection = read()
+    for i, (image, digit) in enumerate(zip(collection.X, collection.y, strict=True)):
+        part = "first" if i % 9 else "more"  # of the two thirds that are no queries, a sixth comes later
+        part = "queries" if i % 3 == 2 else "new" if digit >= FIRST else part
+        path = folder / part / str(digit) / f"{i:04}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.pad(255 - image, 2, constant_values=255)).save(path)  # dark on light
+
+
+def _warm_up(images: Path) -> None:
+    """Compile the inner loops before anything is timed, by a small database that is thrown away."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=images.parent) as folder:
+        database = _create(Path(folder) / "database", images / "more", 100)
+        database.add(images / "new" / "9")
+        database.update()
+        database.close()
+
+
+def _create(place: Path, source: Path, n_anchors: int = N_ANCHORS) -> ImageDatabase:
+    from sihash.database import ImageDatabase
+
+    return ImageDatabase.create(place, source, n_bits=N_BITS, n_anchors=n_anchors, features="pixels")
+
+
+def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], list[Search]]:
+    queries = images / "queries"
+    start = time.perf_counter()
+    database = _create(place, images / "first")
+    seconds = time.perf_counter() - start
     tell(
-        f"Learned {N_BITS}-bit codes from {len(train.y):,} images of digits in {result['seconds']:.2f} s.\n"
-        f"Every SVM is proved to be within {100 * result['max_gap']:.1f} % of its optimum.\n"
-        f"Each of {len(held_out.y)} images that it never saw looks for its like among the others, by codes:\n"
-        f"  mean average precision       {result['mAP']:.3f}\n"
-        f"  precision within 2 bits      {result['precision_at_2']:.3f}"
+        f"sihash create {place} {images / 'first'} --features pixels --anchors {N_ANCHORS}\n"
+        f"  {len(database)} images of the digits 0 to {FIRST - 1}, codes of {N_BITS} bits, {seconds:.2f} s"
     )
-    return hasher, result
-
-
-def _update(
-    train: Digits, held_out: Digits, scratch: dict[str, Any], tell: Callable[[str], None]
-) -> dict[str, Any]:
-    """Fit on some digits, add the others, remove one again."""
-    known = train.y < FIRST
-    before, new = train.only(known), train.only(~known)
-    hasher = _new_hasher().fit(before.X, before.y)
-    passive = {**_figures(hasher, held_out), "seconds": 0.0, "n_steps": 0.0}
-    hasher.add(new.X, new.y)
-    incremental = _figures(hasher, held_out)
-    refreshed = _figures(hasher.refresh_anchors(), held_out)
+    figures: dict[str, Any] = {"n_bits": N_BITS, "n_items": len(database), "create_seconds": seconds}
+    figures["mAP"] = database.evaluate(queries).mAP
     tell(
-        f"\nA hasher that knows the digits 0 to {FIRST - 1} meets {FIRST} to 9, {len(new.y)} images:\n"
-        f"                         mAP on all ten digits   steps   seconds\n"
-        f"  left as it was         {_table_row(passive)}\n"
-        f"  updated with add()     {_table_row(incremental)}\n"
-        f"  then refresh_anchors() {_table_row(refreshed)}\n"
-        f"  learned from scratch   {_table_row(scratch)}\n"
-        "  A step is two passes over the images. On so few images an update saves nothing;\n"
-        "  the README has the figures for 50,000."
+        f"sihash evaluate {place} --queries {queries}\n"
+        f"  mAP {figures['mAP']:.3f} with images of these digits that it never saw"
     )
-    hasher.remove_classes([9])
-    removed = _figures(hasher, held_out.only(held_out.y != 9))
+    tell(f"sihash search {place} {queries / '3'}/…png -k 5\n  {_search_told(database, queries / '3')}")
+    n_more = len(database.add(images / "more").added)
+    tell(f"sihash add {place} {images / 'more'}\n  {n_more} more images of the same digits; then, to learn:")
+    figures["more_images"] = _three_ways(database, queries, tell)
+    searches = _choose_queries(queries)
+    n_new = len(database.add(images / "new").added)
+    tell(f"sihash add {place} {images / 'new'}\n  {n_new} images of the new digits 7, 8 and 9; to learn:")
+    _ask(database, searches, "before")
+    figures["new_classes"] = _three_ways(database, queries, tell)
+    _ask(database, searches, "after")
+    n_removed = len(database.remove_classes([REMOVED]).removed)
+    _ask(database, searches, "removed")
+    database.undo()
     tell(
-        f"The 9 is removed again in {removed['seconds']:.2f} s; "
-        f"mAP on the nine digits that are left: {removed['mAP']:.3f}."
+        f"sihash remove {place} --class {REMOVED}\n  {n_removed} images gone: no search finds them\n"
+        f"sihash undo {place}\n  {len(database)} images, all back"
     )
-    return {
-        "passive": passive,
-        "incremental": incremental,
-        "refreshed": refreshed,
-        "from_scratch": scratch,
-        "removed": removed,
-    }
+    database.close()
+    return {**figures, "n_removed": n_removed}, searches
 
 
-def _figures(hasher: SIH, held_out: Digits) -> dict[str, Any]:
-    """How well a hasher retrieves, and what its last fit or update cost."""
-    from sihash.evaluation import leave_one_out
-
-    scores = leave_one_out(hasher.transform(held_out.X), held_out.y)
-    report = hasher.report_
-    return {
-        "mAP": scores.mAP,
-        "precision_at_2": float(scores.precision[2]),
-        "seconds": report.total_seconds,
-        "n_steps": report.n_steps,
-        "max_gap": report.max_gap,
-    }
+def _search_told(database: ImageDatabase, folder: Path) -> str:
+    start = time.perf_counter()
+    (answer,) = database.search([min(folder.iterdir())], k=5)
+    seconds = time.perf_counter() - start
+    found = ", ".join(f"a {hit.label} at distance {hit.distance}" for hit in answer.hits)
+    return f"{found}; {1000 * seconds:.0f} ms"
 
 
-def _table_row(result: dict[str, Any]) -> str:
-    return f"{result['mAP']:21.3f}   {result['n_steps']:5.0f}   {result['seconds']:7.2f}"
-
-
-def _write_picture(hasher: SIH, held_out: Digits, folder: Path) -> Path:
-    from sihash.cli.demo_picture import draw
-
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "neighbours.png"
-    picture = draw(
-        _searches(hasher, held_out),
-        "Handwritten digits, found by 32-bit codes",
-        "Left: five queries drawn at random, and the one that fared worst. Right: what they find by Hamming "
-        "distance.\nStrips are codes. Red: bits that differ from the query's, and images of another digit.",
-        [_ordinal(rank) for rank in RANKS],
+def _three_ways(database: ImageDatabase, queries: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    """What a change asks for: nothing, learning from scratch, or an update, which stays in force."""
+    passive = {"mAP": database.evaluate(queries).mAP, "seconds": 0.0}
+    ways: dict[str, Any] = {"passive": passive}
+    for strategy in ("scratch", "incremental"):
+        report = database.update(strategy)  # type: ignore[arg-type]
+        ways[strategy] = {
+            "mAP": database.evaluate(queries).mAP,
+            "seconds": report.seconds["learning"],
+            "report": report.text,
+        }
+        if strategy == "scratch":
+            database.undo()
+    tell(
+        "                                     mAP   seconds of learning\n"
+        f"  left as it was                   {passive['mAP']:.3f}   {0:.2f}\n"
+        f"  sihash update --strategy scratch {ways['scratch']['mAP']:.3f}   "
+        f"{ways['scratch']['seconds']:.2f}   (then sihash undo)\n"
+        f"  sihash update                    {ways['incremental']['mAP']:.3f}   "
+        f"{ways['incremental']['seconds']:.2f}\n"
+        f"  {verdict(ways)}"
     )
-    picture.quantize(96).save(path, optimize=True)
-    return path
+    return ways
 
 
-def _ordinal(rank: int) -> str:
-    return "nearest" if rank == 1 else "2nd" if rank == 2 else f"{rank}th"
+def verdict(ways: dict[str, Any]) -> str:
+    """What the seconds say; nothing is promised that was not measured."""
+    ratio = ways["incremental"]["seconds"] / ways["scratch"]["seconds"]
+    compared = (
+        f"The update took {ratio:.1f} times as long as learning from scratch"
+        if ratio >= 1
+        else f"The update took {100 * ratio:.0f} % of the time from scratch"
+    )
+    return f"{compared}; so few images tell little of speed, the README has 50,000."
 
 
-def _searches(hasher: SIH, held_out: Digits) -> list[Any]:
-    """Random queries of different digits, and the one that finds most wrong ones, among the others."""
-    from sihash import codes
-    from sihash.cli.demo_picture import Row
+def _choose_queries(folder: Path) -> list[Search]:
+    """One image of an old digit and one of each new one: the first in their folders."""
+    digits = ("3", *(str(digit) for digit in range(FIRST, 10)))
+    return [Search(min((folder / digit).iterdir()), digit, {}, {}) for digit in digits]
 
-    rng = np.random.default_rng(0)
-    packed = hasher.transform(held_out.X)
-    B = codes.unpack(packed, N_BITS)
-    distances = codes.hamming(packed, packed) + rng.uniform(
-        size=(len(B), len(B))
-    )  # equal distances in random order
-    np.fill_diagonal(distances, np.inf)
-    nearest = np.argsort(distances, axis=1)[:, np.array(RANKS) - 1]
-    is_right = held_out.y[nearest] == held_out.y[:, None]
-    digits = rng.choice(10, N_QUERIES - 1, replace=False)
-    queries = [int(rng.choice(np.flatnonzero(held_out.y == digit))) for digit in sorted(digits)]
-    queries.append(int(np.argmin(is_right.sum(axis=1))))
-    return [
-        Row(
-            image=held_out.images[q],
-            label=f"a {held_out.y[q]}",
-            note="the worst case" if q == queries[-1] else "",
-            code=B[q],
-            found_images=held_out.images[nearest[q]],
-            found_codes=B[nearest[q]],
-            is_right=is_right[q],
-        )
-        for q in queries
-    ]
+
+def _ask(database: ImageDatabase, searches: list[Search], moment: str) -> None:
+    answers = database.search([search.path for search in searches], k=10)
+    for search, answer in zip(searches, answers, strict=True):
+        search.answers[moment] = answer
+        search.pictures.update({hit.id: database.thumbnail(hit.id) for hit in answer.hits})

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from sihash._typing import Array
 from sihash.cli.output import emit, errors_told, progress_bar
+from sihash.cli.shared import Json
 
-Coded = tuple[Array, Any]  # packed codes, labels
+if TYPE_CHECKING:
+    from sihash._typing import Array
+    from sihash.evaluation import RetrievalScores
+
+    Coded = tuple[Array, Any]  # packed codes, labels
 
 
 def evaluate(
-    source: Annotated[str, typer.Argument(help="An .npz with codes and labels; with --model, any data set.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="A database; an .npz with codes and labels; with --model, any data set."),
+    ],
     database: Annotated[
         Path | None, typer.Option(help="Another .npz: the items that SOURCE is to find.")
     ] = None,
@@ -27,44 +33,74 @@ def evaluate(
     against_train: Annotated[
         bool, typer.Option(help="With --model: the test part asks, the training part answers.")
     ] = False,
+    queries: Annotated[
+        str | None, typer.Option(help="Of a database: labelled images or vectors that ask its items.")
+    ] = None,
     k: Annotated[
         list[int] | None, typer.Option("-k", help="Rank for precision@k and mAP@k; repeat for more.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Mean average precision, precision and recall of codes, by Hamming radius and by rank.
 
     Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits`
     may say how many bits are used. Without a database each item is once the query against all others; of a
-    data set, each item of its test part, if it has one.
+    data set, each item of its test part, if it has one. Most items of a database were learned from, so its
+    own score flatters; --queries that it never saw give the honest one.
     """
+    is_database = model is None and (Path(source) / "catalogue.sqlite").is_file()
+    if is_database and (database or features or against_train):
+        raise typer.BadParameter("a database is evaluated by its own items or by --queries.")
+    if queries and not is_database:
+        raise typer.BadParameter("--queries ask a database, and SOURCE is none.")
     with errors_told():
-        if model:
-            queries, stored, n_bits = _by_model(source, model, features, against_train)
+        if is_database:
+            result = _of_database(source, queries, k or [])
         else:
-            queries, n_bits = _read_codes(Path(source))
-            stored = _read_codes(database)[0] if database else None
-        result = _scores(queries, stored, n_bits, k or [])
+            if model:
+                asking, stored, n_bits = _by_model(source, model, features, against_train)
+            else:
+                asking, n_bits = _read_codes(Path(source))
+                stored = _read_codes(database)[0] if database else None
+            result = _of_codes(asking, stored, n_bits, k or [])
     emit(result, _text(result), as_json)
 
 
-def _scores(queries: Coded, stored: Coded | None, n_bits: int, k: list[int]) -> dict[str, Any]:
+def _of_database(path: str, queries: str | None, k: list[int]) -> dict[str, Any]:
+    from sihash.database import ImageDatabase
+
+    with ImageDatabase(path) as opened:
+        scores = opened.evaluate(queries, k=k)
+        n_labelled = sum(opened.info()["classes"].values())
+        balance = opened.bits().balance
+    result = _result(scores, queries is not None, n_labelled if queries else n_labelled - 1)
+    return {**result, "mean_imbalance": float(abs(2 * balance - 1).mean())}
+
+
+def _of_codes(queries: Coded, stored: Coded | None, n_bits: int, k: list[int]) -> dict[str, Any]:
     from sihash.evaluation import against_database, bit_statistics, leave_one_out
 
     scores = against_database(*queries, *stored, k=k) if stored else leave_one_out(*queries, k=k)
     bits = bit_statistics(stored[0] if stored else queries[0], n_bits)
     return {
-        "protocol": "queries against a database" if stored else "leave one out",
+        **_result(scores, stored is not None, len(stored[0]) if stored else len(queries[0]) - 1),
+        "mean_imbalance": bits.mean_imbalance,
+        "mean_correlation": bits.mean_correlation,
+    }
+
+
+def _result(scores: RetrievalScores, apart: bool, n_database: int) -> dict[str, Any]:
+    """Scores in plain types; ``apart`` if the queries are not items themselves."""
+    return {
+        "protocol": "queries against a database" if apart else "leave one out",
         "n_queries": scores.n_queries,
         "n_left_out": scores.n_left_out,
-        "n_database": len(stored[0]) if stored else len(queries[0]) - 1,
+        "n_database": n_database,
         "mAP": scores.mAP,
         "mAP_at": scores.mAP_at,
         "precision_at": scores.precision_at,
         "precision": scores.precision.tolist(),
         "recall": scores.recall.tolist(),
-        "mean_imbalance": bits.mean_imbalance,
-        "mean_correlation": bits.mean_correlation,
     }
 
 
@@ -81,14 +117,17 @@ def _text(result: dict[str, Any]) -> str:
             f"radius {r}: precision {result['precision'][r]:.4f}, recall {result['recall'][r]:.4f}"
             for r in range(min(4, len(result["precision"])))
         ),
-        f"bits: mean imbalance {result['mean_imbalance']:.3f}, "
-        f"mean correlation {result['mean_correlation']:.3f}",
+        f"bits: mean imbalance {result['mean_imbalance']:.3f}",
     ]
+    if "mean_correlation" in result:
+        lines[-1] += f", mean correlation {result['mean_correlation']:.3f}"
     return "\n".join(lines)
 
 
 def _read_codes(path: Path) -> tuple[Coded, int]:
     """Codes and labels, and the number of bits: array ``n_bits``, or as many as the bytes hold."""
+    import numpy as np
+
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}

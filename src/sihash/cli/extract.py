@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from sihash.cli.output import REJECTED, emit, errors_told, progress_bar, talk
+from sihash.cli.shared import AllowRejects, Json, numbers
 
 
 def extract(
@@ -27,16 +27,18 @@ def extract(
         str | None, typer.Option(help="Labels file of an .npy, label column of a table.")
     ] = None,
     cache: Annotated[bool, typer.Option(help="Keep features on disk and use those kept.")] = True,
-    allow_rejects: Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    allow_rejects: AllowRejects = False,
+    as_json: Json = False,
 ) -> None:
     """Turn a collection into vectors: arrays X and y, or X_train, y_train, X_test, y_test, and class_names.
 
     Rejected files are listed in OUTPUT.rejects.jsonl, and the exit code is then 3.
     """
+    import numpy as np
+
     from sihash.datasets import load
 
-    given = {"size": size, "mean": _numbers(mean), "std": _numbers(std), "output": tensor}
+    given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with errors_told(), progress_bar(features) as progress:
         data = load(source, features, labels=labels, cache=cache, progress=progress, **options)
@@ -56,14 +58,9 @@ def extract(
         raise typer.Exit(REJECTED)
 
 
-def _numbers(text: str | None) -> tuple[float, ...] | None:
-    try:
-        return tuple(float(part) for part in text.split(",")) if text else None
-    except ValueError:
-        raise typer.BadParameter(f"expected numbers separated by commas, got {text!r}") from None
-
-
 def _arrays(data: Any) -> dict[str, Any]:
+    import numpy as np
+
     parts = ("train", "test") if len(data.X_test) else ("train",)
     arrays: dict[str, Any] = {}
     for part in parts:
@@ -78,6 +75,8 @@ def _arrays(data: Any) -> dict[str, Any]:
 
 def _write(path: Path, arrays: dict[str, Any]) -> None:
     """All of the file or nothing."""
+    import numpy as np
+
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
         try:
             np.savez(file, **arrays)

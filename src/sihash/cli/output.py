@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 REJECTED = 3
 
@@ -42,6 +40,11 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def one_line(name: str) -> str:
+    """A name that a file or class bears, safe to print: control characters are spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 @contextmanager
 def errors_told() -> Iterator[None]:
     """An error that has a sentence for the user ends the command with it and with code 1."""
@@ -55,7 +58,28 @@ def errors_told() -> Iterator[None]:
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int | None], None]]:
     """A bar on stderr, if somebody watches; yields the function that moves it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+@contextmanager
+def phase_bars() -> Iterator[Callable[[str, float], None]]:
+    """A bar for each phase of a database's work (reading, learning, …), if somebody watches."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<9}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def move(phase: str, done: float) -> None:
+            if phase not in tasks:
+                tasks[phase] = bar.add_task(phase, total=None)  # moves to and fro until a share is known
+            bar.update(tasks[phase], completed=done, total=1.0 if done else None)
+
+        yield move

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from sihash.cli.output import emit, errors_told, talk
 
@@ -59,6 +57,9 @@ def _bar() -> Iterator[Callable[[Told], None]]:
     if not sys.stderr.isatty():
         yield _line
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), speed_estimate_period=1800) as bar:
         task = bar.add_task("starting", total=None)

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +312,9 @@ def _labels_of(collection: Collection, n: int) -> list[Label]:
 
 
 def _given_labels(labels: Any, n: int) -> list[Label]:
-    """Labels of the caller: one for all, one an item, or none at all."""
+    """Labels of the caller: one for all (``repeat(label)`` if text would name a file), one an item, none."""
+    if isinstance(labels, repeat):
+        labels = next(labels)
     if labels is None or isinstance(labels, str | int):
         return [plain_label(labels)] * n
     values = labels.tolist() if hasattr(labels, "tolist") else list(labels)

@@ -1,0 +1,37 @@
+"""``sihash add``: more items for a database."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Annotated, Any
+
+import typer
+
+from sihash.cli.output import errors_told, phase_bars
+from sihash.cli.shared import AllowRejects, Database, Json, Labels, emit_added, kept_labels
+
+
+def add(
+    database: Database,
+    source: Annotated[
+        str, typer.Argument(help="An image, a folder, zip or tar of class folders, or a vector file.")
+    ],
+    label: Annotated[str | None, typer.Option(help="One label for all of SOURCE.")] = None,
+    labels: Labels = None,
+    allow_rejects: AllowRejects = False,
+    as_json: Json = False,
+) -> None:
+    """Add items: found by searches at once, learned from by the next `sihash update`.
+
+    Content that is there already is skipped. Files that cannot be used are listed on stderr, and the exit
+    code is then 3.
+    """
+    if label is not None and labels is not None:
+        raise typer.BadParameter("give --label for all items, or --labels by name; not both.")
+    with errors_told(), phase_bars() as progress:
+        from sihash.database import ImageDatabase
+
+        with ImageDatabase(database) as opened:
+            given: Any = labels if label is None else repeat(kept_labels(opened, [label])[0])
+            report = opened.add(source, given, progress=progress)
+    emit_added(report, f"found by version {report.version}.", as_json, allow_rejects)

@@ -1,0 +1,39 @@
+"""``sihash classify``: the class that the second stage sees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sihash.cli.output import emit, errors_told, one_line
+from sihash.cli.queries import read_queries
+from sihash.cli.shared import Database, Json
+
+
+def classify(
+    database: Database,
+    images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")],
+    as_json: Json = False,
+) -> None:
+    """Tell the class of images, by the multi-class SVM over the codes, with probabilities."""
+    with errors_told():
+        from sihash.database import ImageDatabase
+
+        with ImageDatabase(database) as opened:
+            queries, names = read_queries(opened, images)
+            found = opened.classify(queries)
+    rows: list[dict[str, Any]] = [
+        {
+            "query": name,
+            "label": one.label,
+            "probability": one.probability,
+            "probabilities": one.probabilities,
+        }
+        for name, one in zip(names, found, strict=True)
+    ]
+    lines = [
+        f"{one_line(row['query'])}: {one_line(str(row['label']))} ({row['probability']:.3f})" for row in rows
+    ]
+    emit({"version": found[0].version, "answers": rows}, "\n".join(lines), as_json)

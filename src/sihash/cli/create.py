@@ -1,0 +1,106 @@
+"""``sihash create``: a database from a collection."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sihash.cli.output import errors_told, phase_bars
+from sihash.cli.shared import AllowRejects, Json, Labels, emit_added, numbers
+
+
+class Solver(StrEnum):
+    auto = "auto"
+    smooth = "smooth"
+    ocas = "ocas"
+
+
+def _features(incomplete: str) -> list[str]:
+    return [name for name in ("auto", "gist", "pixels", "onnx:") if name.startswith(incomplete)]
+
+
+def _indexes(incomplete: str) -> list[str]:
+    return [name for name in ("faiss", "exact", "milvus+http://") if name.startswith(incomplete)]
+
+
+def _engines(incomplete: str) -> list[str]:
+    return [name for name in ("local", "disk", "disk:", "dask") if name.startswith(incomplete)]
+
+
+def create(
+    database: Annotated[Path, typer.Argument(metavar="DB", help="A folder that is not there yet, or empty.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="A folder, zip or tar of class folders, a vector file, or a data set's name."),
+    ],
+    bits: Annotated[int, typer.Option(min=1, help="Bits of a code.")] = 32,
+    anchors: Annotated[
+        int, typer.Option(min=1, help="Anchors of the kernel map; more are better and slower.")
+    ] = 1000,
+    features: Annotated[
+        str,
+        typer.Option(help="Of images: gist, pixels or onnx:<file>; auto is gist.", autocompletion=_features),
+    ] = "auto",
+    size: Annotated[int | None, typer.Option(help="Side to which images are resized, in pixels.")] = None,
+    mean: Annotated[
+        str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406.")
+    ] = None,
+    std: Annotated[str | None, typer.Option(help="onnx: deviation of each channel.")] = None,
+    tensor: Annotated[str | None, typer.Option(help="onnx: name of the output to use.")] = None,
+    labels: Labels = None,
+    solver: Annotated[Solver, typer.Option(help="Of the binary SVMs.")] = Solver.auto,
+    index: Annotated[
+        str, typer.Option(help="faiss, exact, or milvus+http://host:port/name.", autocompletion=_indexes)
+    ] = "faiss",
+    per_class: Annotated[
+        int | None, typer.Option(min=1, help="Learn from so many items of each class at most.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the first learning keeps its rows: local, disk, disk:<directory>, dask.",
+            autocompletion=_engines,
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Learn on the Dask cluster of this scheduler, as in tcp://host:8786.")
+    ] = None,
+    thumbnails: Annotated[bool, typer.Option(help="Keep small pictures to show answers with.")] = True,
+    seed: Annotated[int, typer.Option(help="Of all that is drawn at random.")] = 0,
+    allow_rejects: AllowRejects = False,
+    as_json: Json = False,
+) -> None:
+    """Make a database: read a collection, learn codes from its labels, encode it.
+
+    Files that cannot be used are listed on stderr, and the exit code is then 3.
+    """
+    if scheduler and engine not in (None, "dask"):
+        raise typer.BadParameter(f"--scheduler is for the engine dask, got --engine {engine}.")
+    given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    with errors_told(), phase_bars() as progress:
+        from sihash.database import ImageDatabase
+
+        made = ImageDatabase.create(
+            database,
+            source,
+            labels,
+            n_bits=bits,
+            n_anchors=anchors,
+            features=features,
+            feature_options=options,
+            index=index,
+            thumbnails=thumbnails,
+            train_per_class=per_class,
+            progress=progress,
+            solver=solver.value,
+            engine=scheduler or engine,
+            random_state=seed,
+        )
+        n_classes = len(made.labels())
+        made.close()
+    text = f"{database} holds {n_classes:,} classes in codes of {bits} bits, version 1."
+    emit_added(made.created_, text, as_json, allow_rejects)

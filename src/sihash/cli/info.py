@@ -1,0 +1,58 @@
+"""``sihash info``: what a database is and holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sihash.cli.output import emit, errors_told, one_line
+from sihash.cli.shared import Database, Json
+
+
+def info(database: Database, as_json: Json = False) -> None:
+    """What a database holds, which version answers, how it was learned, and what waits for an update."""
+    with errors_told():
+        from sihash.database import ImageDatabase
+
+        with ImageDatabase(database) as opened:
+            versions = [
+                {
+                    "number": version.number,
+                    "strategy": version.strategy,
+                    "at": version.at,
+                    "n_training": version.n_training,
+                    "current": version.current,
+                    "compared": version.details.get("compared", {}),
+                }
+                for version in opened.versions()
+            ]
+            facts = {**opened.info(), "versions": versions}
+    emit(facts, _text(facts), as_json)
+
+
+def _text(facts: dict[str, Any]) -> str:
+    classes = ", ".join(f"{one_line(str(label))} {n:,}" for label, n in facts["classes"].items())
+    features = "vectors" if facts["features"] == "none" else f"{facts['features']} features"
+    index = facts["index"]
+    recall = "" if index.get("recall") is None else f", recall {index['recall']:.4f}"
+    lines = [
+        f"{facts['path']} (format {facts['format']})",
+        f"items: {facts['n_items']:,}, {facts['n_unlabelled']:,} of them without a label",
+        f"classes: {len(facts['classes'])}: {classes}",
+        f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
+        f"version {facts['version']}",
+        f"index: {index['kind']}, {index['size']:,} codes{recall}; ranking {facts['rank']}",
+        f"waiting for the next update: {facts['n_waiting']:,} items that came or went",
+        f"on disk: {facts['bytes']:,} bytes in {facts['n_segments']:,} segments",
+        f"undo takes back: {facts['undoable'] or 'nothing'}",
+        *(_version(version) for version in facts["versions"]),
+    ]
+    return "\n".join(lines)
+
+
+def _version(version: dict[str, Any]) -> str:
+    compared = "".join(f", mAP {name} {value:.3f}" for name, value in version["compared"].items())
+    mark = " (answers)" if version["current"] else ""
+    return (
+        f"version {version['number']}{mark}: {version['strategy']}, {version['at']}, "
+        f"from {version['n_training']:,} items{compared}"
+    )

@@ -1,0 +1,46 @@
+"""``sihash remove``: items out of a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sihash.cli.output import emit, errors_told
+from sihash.cli.shared import Database, Json, kept_labels
+
+if TYPE_CHECKING:
+    from sihash.database import ImageDatabase
+
+
+def remove(
+    database: Database,
+    ids: Annotated[list[int] | None, typer.Option("--id", help="An item; repeat for more.")] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove items by id or by class; no search finds them afterwards. `sihash undo` takes it back."""
+    if bool(ids) == bool(classes):
+        raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
+    with errors_told():
+        from sihash.database import ImageDatabase
+
+        with ImageDatabase(database) as opened:
+            labels = kept_labels(opened, classes or [])
+            if dry_run:
+                gone, version = _would_go(opened, ids, labels), opened.version
+            else:
+                report = opened.remove(ids) if ids else opened.remove_classes(labels)
+                gone, version = report.removed, report.version
+    data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
+    words = "would be removed; nothing is changed" if dry_run else "removed"
+    emit(data, f"{len(gone):,} items {words}.", as_json)
+
+
+def _would_go(database: ImageDatabase, ids: list[int] | None, labels: list[Any]) -> list[int]:
+    if ids:
+        return sorted({database.item(number).id for number in ids})
+    return [item.id for item in database.items(limit=len(database), classes=labels)]

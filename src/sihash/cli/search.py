@@ -1,0 +1,102 @@
+"""``sihash search``: the items most like an image."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sihash.cli.output import emit, errors_told, one_line, talk
+from sihash.cli.queries import read_queries
+from sihash.cli.shared import Database, Json, kept_labels
+
+if TYPE_CHECKING:
+    from sihash.database import ImageDatabase
+    from sihash.database.answers import Answer, Hit
+
+
+class Rank(StrEnum):
+    hamming = "hamming"
+    asymmetric = "asymmetric"
+    semantic = "semantic"
+
+
+def search(
+    database: Database,
+    images: Annotated[
+        list[Path] | None, typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")
+    ] = None,
+    ids: Annotated[
+        list[int] | None, typer.Option("--id", help="An item of the database as the query; repeat for more.")
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="The best so many; 10 if not said.")] = None,
+    radius: Annotated[
+        int | None, typer.Option(min=0, help="All items whose codes differ in so many bits at most.")
+    ] = None,
+    rank: Annotated[Rank | None, typer.Option(help="How answers are ordered; semantic if not said.")] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option("--class", help="Only items of this class; repeat for more.")
+    ] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Find the items most like images, or like items of the database."""
+    if bool(images) == bool(ids):
+        raise typer.BadParameter("give images, or items of the database by --id; one of the two.")
+    if k is not None and radius is not None:
+        raise typer.BadParameter("give -k for the best so many, or --radius for all within it; not both.")
+    with errors_told():
+        from sihash.database import ImageDatabase
+
+        with ImageDatabase(database) as opened:
+            how = {
+                "k": k or 10,
+                "radius": radius,
+                "rank": rank and rank.value,
+                "classes": kept_labels(opened, classes) if classes else None,
+            }
+            names, answers = _ask(opened, images, ids, how)
+            if html:
+                from sihash.cli.search_page import search_page
+
+                html.write_text(search_page(opened, images or [], ids or [], names, answers), "utf-8")
+                talk(f"page: {html}")
+    emit(_data(names, answers), "\n".join(map(_text, names, answers)), as_json)
+
+
+def _ask(
+    database: ImageDatabase, images: list[Path] | None, ids: list[int] | None, how: dict[str, Any]
+) -> tuple[list[str], list[Answer]]:
+    if ids:
+        return [f"item {number}" for number in ids], database.search_ids(ids, **how)
+    queries, names = read_queries(database, images or [])
+    return names, database.search(queries, **how)
+
+
+def _data(names: list[str], answers: list[Answer]) -> dict[str, Any]:
+    return {
+        "version": answers[0].version,
+        "rank": answers[0].rank,
+        "answers": [
+            {"query": name, "code": answer.query_code.hex(), "hits": [_hit(hit) for hit in answer.hits]}
+            for name, answer in zip(names, answers, strict=True)
+        ],
+    }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {**vars(hit), "code": hit.code.hex()}
+
+
+def _text(name: str, answer: Answer) -> str:
+    lines = [f"{one_line(name)}: {len(answer.hits)} found by version {answer.version}, {answer.rank}"]
+    lines += [f"{place:>4}  {_line(hit)}" for place, hit in enumerate(answer.hits, 1)]
+    return "\n".join(lines)
+
+
+def _line(hit: Hit) -> str:
+    label = "-" if hit.label is None else one_line(str(hit.label))
+    score = hit.score + 0.0  # no minus before a zero
+    return f"id {hit.id:<8} {label:<16} distance {hit.distance:<3} score {score:<9.4g} {one_line(hit.name)}"

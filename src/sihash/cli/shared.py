@@ -1,0 +1,66 @@
+"""What the verbs of a database share: how they are told which one, and how labels are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sihash.cli.output import REJECTED, emit, one_line, talk
+
+if TYPE_CHECKING:
+    from sihash.database import ImageDatabase
+    from sihash.database.answers import AddReport
+
+Database = Annotated[Path, typer.Argument(metavar="DB", help="A database made by `sihash create`.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AllowRejects = Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        help="Where labels are: a CSV or JSONL file of (file, label), the labels file of an .npy, "
+        "the label column of a table."
+    ),
+]
+
+
+def numbers(text: str | None) -> tuple[float, ...] | None:
+    """``0.485,0.456,0.406`` as numbers."""
+    try:
+        return tuple(float(part) for part in text.split(",")) if text else None
+    except ValueError:
+        raise typer.BadParameter(f"expected numbers separated by commas, got {text!r}") from None
+
+
+def kept_labels(database: ImageDatabase, texts: Iterable[str]) -> list[Any]:
+    """Labels as the database keeps them: a class of vectors may be the number 9 where a user writes "9"."""
+    known = {str(label): label for label in database.labels() if label is not None}
+    all_numbers = bool(known) and all(isinstance(label, int) for label in known.values())
+
+    def kept(text: str) -> str | int:
+        if text in known:
+            return known[text]
+        return int(text) if all_numbers and text.lstrip("-").isdecimal() else text
+
+    return [kept(text) for text in texts]
+
+
+def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:
+    """Print what was added, list on stderr what was not, and end with the code that says so."""
+    for reject in report.rejected:
+        talk(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
+    data = {
+        "version": report.version,
+        "n_added": len(report.added),
+        "added": report.added,
+        "skipped": report.skipped,
+        "rejected": [{"name": reject.name, "reason": reject.reason} for reject in report.rejected],
+    }
+    counts = [f"{len(report.added):,} added"]
+    counts += [f"{len(report.skipped):,} there already"] if report.skipped else []
+    counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
+    emit(data, f"{', '.join(counts)}; {text}", as_json)
+    if report.rejected and not allow_rejects:
+        raise typer.Exit(REJECTED)
