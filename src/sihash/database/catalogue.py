@@ -32,6 +32,7 @@ FORMAT = 1
 APPLICATION = 0x51484442  # "QHDB" in the header of the SQLite file
 WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
+KEPT_ITEMS = 50_000  # rows of items in memory
 BATCH = 500  # values in one "IN (…)"
 
 # Columns in the order in which they are checksummed. The last, "check", is added to each.
@@ -108,6 +109,7 @@ class Catalogue:
         if not create and not self.path.is_file():
             raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.")
         self._lock = threading.RLock()
+        self._items: dict[int, Row] = {}
         if mode == "ro" and not os.access(root, os.W_OK) and not _has_log(self.path):
             mode = "ro&immutable=1"  # SQLite would make files beside it, and cannot
         with self._told():
@@ -148,6 +150,18 @@ class Catalogue:
         for start in range(0, len(values), BATCH):
             part = values[start : start + BATCH]
             yield from self.rows(table, f"{column} IN ({','.join('?' * len(part))})", part)
+
+    def items(self, ids: Sequence[int]) -> dict[int, Row]:
+        """Checked rows of items by their ids. A row never changes, so those asked for often are kept."""
+        found = {number: row for number in ids if (row := self._items.get(number)) is not None}
+        missing = [number for number in ids if number not in found]
+        if missing:
+            fresh = {row[0]: row for row in self.rows_in("items", "id", missing)}
+            found |= fresh
+            if len(self._items) > KEPT_ITEMS:
+                self._items.clear()
+            self._items.update(fresh)
+        return found
 
     def checked(self, sql: str, table: str, size: int = 10_000) -> Iterator[list[Row]]:
         """Checked rows of a long statement over one table, in lists, with their checksums."""

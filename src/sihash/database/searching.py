@@ -127,7 +127,7 @@ def _find(snapshot: Snapshot, scores: Array, ask: Wanted, own: Array | None) -> 
 def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Any, str]]:
     """Label and name of items by their ids."""
     every = sorted({number for found in ids for number in found.tolist()})
-    rows = {row[0]: (snapshot.classes.get(row[2]), row[3]) for row in catalogue.rows_in("items", "id", every)}
+    rows = catalogue.items(every)
     if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
         raise catalogue.corrupt("items are missing")
-    return rows
+    return {number: (snapshot.classes.get(row[2]), row[3]) for number, row in rows.items()}
