@@ -524,6 +524,20 @@ def test_readers_follow_writers(db):
         assert small.seen(reader) == small.seen(db)
 
 
+def test_a_writer_never_works_with_the_version_before(db):
+    """Searches may go on with it while the new one is loaded beside them; an addition must not."""
+    served = ImageDatabase(db.path, background=True)
+    served.search(small.QUERIES)
+    db.add(*small.rows(9, seed=1))
+    served.search(small.QUERIES)
+    db.update()
+    X, y = small.rows(3, seed=2)
+    served.add(X, y)
+    hasher = ImageDatabase(db.path)._read(lambda snapshot: snapshot.hasher)
+    assert db.version == served.version == 2
+    assert [item.code for item in db.items(offset=69)] == [code.tobytes() for code in hasher.transform(X)]
+
+
 def test_threads_share_one_database(db):
     stop, problems = threading.Event(), []
 

@@ -155,7 +155,7 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
 def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
     """Write what is new in a source, encoded by the hash functions in force."""
     root = reader.root
-    with writing(root) as writer, reader.current() as snapshot:
+    with writing(root) as writer, reader.newest() as snapshot:
         prepare(source, snapshot)
         first = snapshot.log.next_id
         version = snapshot.version
@@ -171,7 +171,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
 
 def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()) -> RemoveReport:
     """Take items out of the collection, by id or by class; their files stay until a compaction."""
-    with writing(reader.root) as writer, reader.current() as snapshot:
+    with writing(reader.root) as writer, reader.newest() as snapshot:
         gone = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
         if len(gone):
             writer.insert_removed(gone)
@@ -182,7 +182,7 @@ def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()
 
 def undo(reader: Reader) -> UndoReport:
     """Take the last operation back."""
-    with writing(reader.root) as writer, reader.current() as snapshot:
+    with writing(reader.root) as writer, reader.newest() as snapshot:
         target = snapshot.log.undoable()
         if target is None:
             raise DatabaseError("There is nothing to undo: no operation since the creation or a compaction.")
@@ -200,7 +200,7 @@ def compact(reader: Reader) -> CompactReport:
     """
     root = reader.root
     with locked(root / UPDATER, "is updating it"), writing(root, updating=True) as writer:
-        with reader.current() as snapshot:
+        with reader.newest() as snapshot:
             everything, version = snapshot.places.segments, snapshot.version
             learned = training_ids(root, writer.catalogue, version)
             stays = {s.number: s.alive | np.isin(s.ids, learned) for s in everything}

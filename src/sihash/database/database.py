@@ -54,6 +54,9 @@ class ImageDatabase:
     ----------
     path : path
         A folder that `create` made.
+    background : bool
+        Load a new model version beside the searches, which go on with the one before until it is there,
+        instead of in the first search after an update.
 
     Examples
     --------
@@ -70,11 +73,11 @@ class ImageDatabase:
     2
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         self.path = Path(path)
         if not (self.path / FILE).is_file():
             raise DatabaseError(f"There is no database at {self.path}; make one with create.")
-        self._reader = Reader(self.path)
+        self._reader = Reader(self.path, self._warm_up if background else None)
         meta = self._reader.catalogue.meta()
         self.features = Features(**meta["features"])
         self._width = int(meta["width"])
@@ -178,6 +181,13 @@ class ImageDatabase:
                         raise
 
     # Searching.
+
+    def _warm_up(self, snapshot: Snapshot) -> None:
+        """Make what the first search would have to make."""
+        some = snapshot.places.live_ids()[:1]
+        if len(some):
+            searching.margins(snapshot, snapshot.vectors(some))
+        _ = snapshot.ranker
 
     def search(
         self,

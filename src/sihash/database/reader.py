@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 
 from sihash.database.catalogue import Catalogue
-from sihash.database.errors import CorruptFile
+from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
 
 CHECKED_ITEMS = 20_000  # databases up to this size are checked row by row when they are opened
@@ -17,15 +17,21 @@ ATTEMPTS = 5
 
 
 class Reader:
-    """Hands out the snapshot of this moment. Threads share it; a forked child makes its own."""
+    """Hands out the snapshot of this moment. Threads share it; a forked child makes its own.
 
-    def __init__(self, root: Path) -> None:
+    With ``prepare``, a new model version is loaded in the background and prepared by that call; until then
+    the version before is handed out. Additions and removals are followed at once all the same.
+    """
+
+    def __init__(self, root: Path, prepare: Callable[[Snapshot], object] | None = None) -> None:
         self.root = root
+        self._prepare = prepare
         self._open()
 
     def _open(self) -> None:
         self._pid = os.getpid()
         self._lock = Lock()
+        self._loading = Lock()
         self._snapshot: Snapshot | None = None
         self._catalogue = Catalogue(self.root)
         with self._catalogue.snapshot():
@@ -45,10 +51,26 @@ class Reader:
         with snapshot.lock.reading():
             yield snapshot
 
+    @contextmanager
+    def newest(self) -> Iterator[Snapshot]:
+        """As `current`, for those who write: never the version before, whatever is being prepared."""
+        snapshot = self._newest()
+        with snapshot.lock.reading():
+            yield snapshot
+
     def _follow(self) -> Snapshot:
         catalogue, snapshot = self.catalogue, self._snapshot
-        if snapshot is not None and catalogue.last_operation() == snapshot.operation:
-            return snapshot
+        if snapshot is not None:
+            if catalogue.last_operation() == snapshot.operation:
+                return snapshot
+            if self._prepare is not None and _only_learned(catalogue, snapshot):
+                if self._loading.acquire(blocking=False):
+                    Thread(target=self._load, daemon=True).start()
+                return snapshot
+        return self._newest()
+
+    def _newest(self) -> Snapshot:
+        catalogue = self.catalogue
         with self._lock:
             for attempt in range(ATTEMPTS):
                 operation = catalogue.last_operation()
@@ -69,7 +91,32 @@ class Reader:
         self._snapshot = snapshot
         return snapshot
 
+    def _load(self) -> None:
+        """Load and prepare what is in force now; hand it out from then on. In a thread of its own."""
+        fresh = None  # if it cannot be had, the next reader tries, and is told why
+        try:
+            catalogue = Catalogue(self.root)
+            try:
+                fresh = Snapshot(self.root, catalogue)
+            finally:
+                catalogue.close()
+            assert self._prepare is not None
+            self._prepare(fresh)
+        except DatabaseError:
+            fresh = None
+        finally:
+            with self._lock:
+                if self._snapshot is None or fresh is None or fresh.operation > self._snapshot.operation:
+                    self._snapshot = fresh
+            self._loading.release()
+
     def close(self) -> None:
         if self._pid == os.getpid():
             self._catalogue.close()
         self._snapshot = None
+
+
+def _only_learned(catalogue: Catalogue, snapshot: Snapshot) -> bool:
+    """Whether nothing has happened since but updates, or the undoing of updates."""
+    new = catalogue.operations(snapshot.operation)
+    return all(operation.details.get("undone", operation.kind) == "update" for operation in new)

@@ -42,7 +42,7 @@ class Writer:
         return self.catalogue.last_operation() + 1
 
     def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> None:
-        """Make what was written part of the database."""
+        """Make what was written part of the database. ``version`` is the model in force from then on."""
         for folder in (self.root / segments.FOLDER, self.root / MODELS, self.root):
             files.disk.sync_folder(folder)
         self.catalogue.commit(kind, version, details, target)
