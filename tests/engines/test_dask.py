@@ -151,6 +151,9 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
     # Lost between two updates, too.
     client.wait_for_workers(2)
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    assert len(hasher.codes_) == 3000
+    client.wait_for_workers(2)
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
     hasher.remove(range(10)).add(X[:10] + 1, y[:10])
     assert_books_are_kept(hasher)
     assert len(hasher.ids_) == 3000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from itertools import count
 from typing import Any
 
@@ -21,9 +22,9 @@ class Crew:
     def __init__(self, client: Any, addresses: list[str]) -> None:
         self.client = client
         self.addresses = list(addresses)
+        self.why: Exception | None = None  # the last sign of a loss
         self.actors = self._hire(addresses)
         self.gone: set[int] = set()
-        self.why: Exception | None = None  # the last sign of a loss
         self._numbers = count()
         self._forgotten: list[list[int]] = [[] for _ in addresses]
 
@@ -42,21 +43,34 @@ class Crew:
                 )
                 for address in addresses
             ]
+            return [self._hired(address, future) for address, future in zip(addresses, futures, strict=True)]
+
+    def _hired(self, address: str, future: Any) -> Any:
+        for _ in range(HIRE_SECONDS // PATIENCE):
             try:
-                return [future.result(timeout=HIRE_SECONDS) for future in futures]
+                return future.result(timeout=PATIENCE)
             except OSError as error:  # so is the end of our patience
-                raise RowsLost(f"A Dask worker among {', '.join(addresses)} does not answer.") from error
+                self.why = error
+                if address not in self.client.nthreads():
+                    break
+        raise RowsLost(f"The Dask worker at {address} does not answer.") from self.why
 
     def replace(self, place: int) -> None:
-        """Another worker for a part: the one that holds the fewest."""
-        held = dict.fromkeys(self.client.nthreads(), 0)
+        """Another worker for a part: of those that are there, the one that holds the fewest."""
+        gone = {self.addresses[k] for k in self.gone}  # the scheduler may not know yet
+        for _ in range(HIRE_SECONDS):
+            held = {address: 0 for address in self.client.nthreads() if address not in gone}
+            if held:
+                break
+            time.sleep(1)  # a nanny starts a lost worker again
+        else:
+            raise ConnectionError("All Dask workers are gone; start some, and call again.")
         for k, address in enumerate(self.addresses):
             if k not in self.gone and address in held:
                 held[address] += 1
-        if not held:
-            raise ConnectionError("All Dask workers are gone; start some, and fit again.")
-        self.addresses[place] = min(held, key=lambda address: held[address])
-        (self.actors[place],) = self._hire([self.addresses[place]])
+        address = min(held, key=lambda address: held[address])
+        (self.actors[place],) = self._hire([address])
+        self.addresses[place] = address
         self.gone.discard(place)
 
     # Rows have numbers; the actors let go of those that nobody here needs any more.

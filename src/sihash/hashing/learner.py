@@ -6,8 +6,9 @@ the twin when it is done.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from sihash.svm.binary import Method, make_machines, solve_machines
 from sihash.svm.blocks import Block
 from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
+
+Result = TypeVar("Result")
 
 N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 N_CALIBRATION_ROWS = 10_000
@@ -80,14 +83,9 @@ class Learner:
     calibration: Array | None = None
 
     def twin(self) -> Learner:
-        try:
-            machines = self.machines.copy()
-        except RowsLost:
-            self._revive()
-            machines = self.machines.copy()
         return replace(
             self,
-            machines=machines,
+            machines=self.with_rows(self.machines.copy),
             table=self.table.copy(),
             labels=list(self.labels),
             key_of=self.key_of.copy(),
@@ -140,6 +138,14 @@ class Learner:
             if not flips.any():
                 break
 
+    def with_rows(self, work: Callable[[], Result]) -> Result:
+        """``work()``, and once more if rows were lost and had to be brought back."""
+        try:
+            return work()
+        except RowsLost:
+            self._revive()
+            return work()
+
     def _revive(self) -> None:
         """Bring rows back whose machine was lost, with the codes of the last finished round."""
         rows = self.machines.rows
@@ -189,7 +195,7 @@ class Learner:
             assert self.class_svm is not None
             rows = self.machines.rows
             every = max(1, len(rows) // N_CALIBRATION_ROWS)
-            sample = rows.map(_calibration_rows, self.machines.snapshot(), every)
+            sample = self.with_rows(lambda: rows.map(_calibration_rows, self.machines.snapshot(), every))
             H, y = (np.concatenate(column) for column in zip(*sample, strict=True))
             position = np.full(len(self.labels), -1)
             position[self.live] = np.arange(len(self.live))
@@ -198,8 +204,8 @@ class Learner:
 
     def in_order(self, name: str) -> Array:
         """A row array in the order in which the rows came."""
-        rows = self.machines.rows
-        return rows.column(name)[np.argsort(rows.column("key"))]
+        values, keys = self.with_rows(lambda: [self.machines.rows.column(each) for each in (name, "key")])
+        return values[np.argsort(keys)]
 
 
 def _calibration_rows(block: Block, snapshot: Snapshot, every: int) -> tuple[Array, Array]:

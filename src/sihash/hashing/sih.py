@@ -385,7 +385,8 @@ class SIH(Hasher):
         check_is_fitted(self)
         header, tensors = self._state()
         if updatable:
-            more_header, more_tensors = persistence.learner_state(self._learner_to_update(), vectors)
+            learner = self._learner_to_update()
+            more_header, more_tensors = learner.with_rows(lambda: persistence.learner_state(learner, vectors))
             header["learner"] = {**more_header, "scratch": list(self._scratch)}
             tensors |= more_tensors
         self._write(path, header, tensors)
