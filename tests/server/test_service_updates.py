@@ -58,8 +58,8 @@ def test_an_update_to_its_end(two_workers, digits):
         for _ in range(10):  # whichever worker answers
             with two_workers.client() as fresh:
                 assert fresh.info().version == version + 1
-                assert fresh.search_item(0).version == version + 1
                 assert next(fresh.follow_update()) == last
+        wait_for_version(two_workers, version + 1)
         kept = client.versions().versions[-1]
         assert kept.scores == last.scores
         assert client.undo().undone == "update"
@@ -174,10 +174,12 @@ def test_64_clients_search_while_an_update_runs(two_workers, digits):
         last = client.update()
         while time.monotonic() - start < LOAD_SECONDS:
             time.sleep(0.1)
+        wait_for_version(two_workers, last.version)
         stop.set()
         for thread in threads:
             thread.join()
         oracle[last.version] = {q: client.search_item(q, k=10) for q in queries}
+        assert {answer.version for answer in oracle[last.version].values()} == {last.version}
         after = sum(memory_of(pid) for pid in worker_pids(two_workers))
     assert problems == []
     answers = [pair for pairs in seen.values() for pair in pairs]
@@ -186,6 +188,19 @@ def test_64_clients_search_while_an_update_runs(two_workers, digits):
         assert answer == oracle[answer.version][query]
     assert {answer.version for _, answer in answers} == set(oracle)  # before and after the switch
     assert after - before < 150 << 20
+
+
+def wait_for_version(service, version):
+    """Until all workers search by it: each loads it beside the searches of the one before."""
+
+    def are_there():
+        versions = set()
+        for _ in range(20):
+            with service.client() as fresh:
+                versions.add(fresh.search_item(0).version)
+        return versions == {version}
+
+    wait_until(are_there)
 
 
 def worker_pids(service):

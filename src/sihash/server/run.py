@@ -22,8 +22,11 @@ def run(
     database: str, host: str, port: int, token_hash: str, host_names: tuple[str, ...], workers: int
 ) -> None:
     """Serve until stopped. Workers find their settings in the environment."""
-    with tempfile.TemporaryDirectory(prefix="sihash-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="sihash-", dir=_in_memory(), ignore_cleanup_errors=True
+    ) as folder:
         Settings(database, folder, token_hash, host, host_names).store()
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
         if workers > 1:
             os.environ[SHARED_FOLDER] = str(Path(folder) / "metrics")
             os.mkdir(os.environ[SHARED_FOLDER])
@@ -44,3 +47,9 @@ def run(
             timeout_graceful_shutdown=STOP_SECONDS,
             timeout_worker_healthcheck=START_SECONDS,
         )
+
+
+def _in_memory() -> str | None:
+    """A place for counters and progress, written all the time, which takes its time on a busy disk."""
+    places = (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm")
+    return next((place for place in places if place and os.access(place, os.W_OK | os.X_OK)), None)

@@ -31,6 +31,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics
         self.database = ImageDatabase(settings.database)
+        self.searcher = ImageDatabase(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder)
         self.updates = Updates(settings.database, settings.run_folder)
         self._writing = asyncio.Lock()

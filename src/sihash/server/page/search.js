@@ -145,6 +145,8 @@ async function search(signal) {
     ? [post("/v1/search/image", { query, body: file, signal }), post("/v1/classify/image", { body: file, signal }).catch(() => null)]
     : [get(`/v1/items/${id}/search`, query, signal), get(`/v1/items/${id}`, {}, signal)]);
   if (!file) showQueryItem(about);
+  state.stale = answer.version !== info.version ? (state.stale ?? 0) + 1 : 0;
+  if (state.stale && state.stale < 10) setTimeout(run, 300); // a new version is still being loaded
   showAnswer(answer);
   showQueryCode(answer, file ? about : null);
 }

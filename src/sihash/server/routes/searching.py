@@ -69,7 +69,7 @@ def _response(answer: Any, options: SearchOptions) -> Response:
 async def search_by_item(request: Request, id: ItemId) -> Any:
     """Search from an item of the collection, which is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
-    [answer] = await service.search(service.database.search_ids, [id], **_arguments(service, options))
+    [answer] = await service.search(service.searcher.search_ids, [id], **_arguments(service, options))
     return _response(answer, options)
 
 
@@ -84,7 +84,7 @@ async def search_by_image(request: Request) -> Any:
     service, options = service_of(request), _options(request.scope["query_string"])
     arguments = _arguments(service, options)
     image = await service.image(request)
-    [answer] = await asyncio.to_thread(service.database.search, [image], **arguments)
+    [answer] = await asyncio.to_thread(service.searcher.search, [image], **arguments)
     return _response(answer, options)
 
 
@@ -93,7 +93,7 @@ async def search_by_vector(request: Request, query: VectorSearch) -> Any:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
     arguments = _arguments(service, query)
-    [answer] = await asyncio.to_thread(service.database.search, _row(query.vector), **arguments)
+    [answer] = await asyncio.to_thread(service.searcher.search, _row(query.vector), **arguments)
     return _response(answer, query)
 
 
@@ -107,7 +107,7 @@ async def classify_image(request: Request) -> BaseModel:
     """The likely class of an image, sent as the body."""
     service = service_of(request)
     image = await service.image(request)
-    [found] = await asyncio.to_thread(service.database.classify, [image])
+    [found] = await asyncio.to_thread(service.searcher.classify, [image])
     return _classify_answer(found)
 
 
@@ -115,7 +115,7 @@ async def classify_image(request: Request) -> BaseModel:
 async def classify_vector(request: Request, query: VectorQuery) -> BaseModel:
     """The likely class of a vector."""
     service = service_of(request)
-    [found] = await asyncio.to_thread(service.database.classify, _row(query.vector))
+    [found] = await asyncio.to_thread(service.searcher.classify, _row(query.vector))
     return _classify_answer(found)
 
 
