@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sihash.database import ImageDatabase
     from sihash.hashing import SIH
 
 __version__ = "0.1.0"

@@ -34,4 +34,6 @@ def add(
         with ImageDatabase(database) as opened:
             given: Any = labels if label is None else repeat(kept_labels(opened, [label])[0])
             report = opened.add(source, given, progress=progress)
+        if not (report.added or report.skipped or report.rejected):
+            raise ValueError(f"There is nothing to add in {source}; is it empty?")
     emit_added(report, f"found by version {report.version}.", as_json, allow_rejects)

@@ -59,7 +59,7 @@ def answer(query: str, hits: Iterable[str]) -> str:
 
 
 def figure(
-    jpeg: bytes | None,
+    image: bytes | None,
     name: str,
     caption: str,
     code: bytes,
@@ -67,11 +67,12 @@ def figure(
     n_bits: int,
     wrong: bool = False,
 ) -> str:
-    """A picture, its code as a strip with the bits unlike ``reference`` in red, and a caption."""
+    """A picture (PNG, JPEG), its code as a strip with the bits unlike ``reference`` in red, a caption."""
     picture = '<span class="picture">no picture</span>'
-    if jpeg:
-        data = base64.b64encode(jpeg).decode()
-        picture = f'<img class="picture" alt="{escape(name)}" src="data:image/jpeg;base64,{data}">'
+    if image:
+        kind = "png" if image.startswith(b"\x89PNG") else "jpeg"
+        data = base64.b64encode(image).decode()
+        picture = f'<img class="picture" alt="{escape(name)}" src="data:image/{kind};base64,{data}">'
     mark = ' class="wrong"' if wrong else ""
     return (
         f'<figure{mark} title="{escape(name)}">{picture}{_strip(code, reference, n_bits)}'

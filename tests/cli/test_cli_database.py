@@ -1,0 +1,377 @@
+"""The verbs of a database: data on stdout, talk on stderr, exit codes that scripts can trust."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from sihash.cli import app
+from sihash.cli.create import Solver
+from sihash.cli.search import Rank
+from sihash.cli.shared import kept_labels
+from sihash.cli.update import Strategy
+from sihash.database import ImageDatabase
+from sihash.database.lock import locked
+from sihash.database.ranking import RANKS
+from sihash.database.writer import UPDATER, WRITER
+
+SMALL = ["--bits", "8", "--anchors", "10", "--features", "pixels"]
+
+
+def write_images(folder, classes, n, seed):
+    """Small pictures of noise around one shade a class."""
+    rng = np.random.default_rng(seed)
+    for shade, name in classes.items():
+        (folder / name).mkdir(parents=True)
+        for k in range(n):
+            pixels = np.clip(rng.normal(shade, 20, (6, 6, 3)), 0, 255).astype(np.uint8)
+            pixels[:, : shade // 50] = 255 - pixels[:, : shade // 50]
+            Image.fromarray(pixels).save(folder / name / f"{seed}-{k}.png")
+
+
+def invoke(*arguments):
+    """Exit code, parsed or plain stdout, stderr."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    stdout = json.loads(result.stdout) if "--json" in arguments and result.stdout else result.stdout
+    return result.exit_code, stdout, result.stderr
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("template")
+    write_images(folder / "first", {60: "dark", 200: "light"}, 12, 0)
+    write_images(folder / "more", {130: "grey"}, 6, 1)
+    (folder / "broken.png").write_bytes(b"no picture")
+    assert invoke("create", folder / "db", folder / "first", *SMALL)[0] == 0
+    return folder
+
+
+@pytest.fixture
+def place(template, tmp_path):
+    shutil.copytree(template, tmp_path / "place")
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def query(place):
+    return place / "first" / "dark" / "0-3.png"
+
+
+class TestCreateAndAdd:
+    def test_create(self, place):
+        code, data, _ = invoke("create", place / "new", place / "first", *SMALL, "--json")
+        assert code == 0
+        assert data["version"] == 1
+        assert data["added"] == list(range(24))
+        assert (data["n_added"], data["skipped"], data["rejected"]) == (24, [], [])
+
+    def test_options_reach_the_hasher(self, place):
+        options = [
+            "--solver",
+            "ocas",
+            "--index",
+            "exact",
+            "--engine",
+            "disk",
+            "--per-class",
+            "5",
+            "--size",
+            "4",
+        ]
+        code, _, stderr = invoke(
+            "create", place / "new", place / "first", *SMALL, *options, "--no-thumbnails"
+        )
+        assert (code, stderr) == (0, "")
+        with ImageDatabase(place / "new") as database:
+            facts = database.info()
+            assert (facts["n_bits"], facts["n_features"], facts["thumbnails"]) == (8, 48, False)
+            assert database.versions()[0].n_training == 10
+
+    def test_rejected_files_are_listed_and_the_code_is_3(self, place):
+        shutil.copy(place / "broken.png", place / "first" / "dark" / "broken.png")
+        code, data, stderr = invoke("create", place / "new", place / "first", *SMALL, "--json")
+        assert code == 3
+        assert [reject["name"] for reject in data["rejected"]] == ["dark/broken.png"]
+        assert "rejected: dark/broken.png: not a picture" in stderr
+        shutil.copy(place / "broken.png", place / "more" / "grey" / "broken.png")
+        code, stdout, _ = invoke("add", place / "new", place / "more")
+        assert code == 3
+        assert stdout == "6 added, 1 rejected; found by version 1.\n"
+        assert invoke("add", place / "new", place / "more", "--allow-rejects")[0] == 0
+
+    def test_control_characters_of_names_are_spelt_out(self, place):
+        shutil.copy(place / "broken.png", place / "more" / "grey" / "\x1b[31m.png")
+        _, _, stderr = invoke("add", place / "db", place / "more")
+        assert "\x1b" not in stderr
+        assert "\\x1b[31m.png" in stderr
+
+    def test_same_content_is_skipped(self, place):
+        code, data, _ = invoke("add", place / "db", place / "first", "--json")
+        assert (code, data["n_added"], len(data["skipped"])) == (0, 0, 24)
+
+    def test_one_label_for_all(self, place):
+        assert invoke("add", place / "db", place / "more", "--label", "dark")[0] == 0
+        with ImageDatabase(place / "db") as database:
+            assert database.info()["classes"] == {"dark": 18, "light": 12}
+
+    @pytest.mark.parametrize("options", [["--label", "a", "--labels", "b"], ["--unknown"]])
+    def test_wrong_command_lines(self, place, options):
+        assert invoke("add", place / "db", place / "more", *options)[0] == 2
+
+    def test_errors(self, place):
+        (place / "empty").mkdir()
+        for arguments, message in [
+            (["create", place / "new", place / "empty"], "Nothing"),
+            (["create", place / "new", place / "nothing"], "There is nothing at"),
+            (["create", place / "db", place / "first"], "database already"),
+            (["create", place / "new", place / "first", "--features", "sift"], "Unknown features"),
+            (["add", place / "nothing", place / "first"], "There is no database at"),
+            (["add", place / "db", place / "empty"], "nothing to add"),
+        ]:
+            code, stdout, stderr = invoke(*arguments)
+            assert (code, stdout) == (1, ""), arguments
+            assert message in stderr
+            assert stderr.startswith("Error: ")
+            assert stderr.count("\n") == 1
+        assert invoke("info", place / "new")[0] == 1
+        assert (
+            invoke("create", place / "new", place / "first", *SMALL)[0] == 0
+        )  # failures left nothing in the way
+
+    def test_scheduler_is_for_dask(self, place):
+        arguments = ["--engine", "disk", "--scheduler", "tcp://127.0.0.1:1"]
+        assert invoke("create", place / "new", place / "first", *arguments)[0] == 2
+
+
+class TestRemove:
+    def test_by_id(self, place):
+        data = {"version": 1, "dry_run": True, "n_removed": 2, "removed": [3, 5]}
+        arguments = ["remove", place / "db", "--id", "5", "--id", "3", "--json"]
+        assert invoke(*arguments, "--dry-run") == (0, data, "")
+        assert invoke(*arguments) == (0, {**data, "dry_run": False}, "")
+        code, _, stderr = invoke(*arguments)
+        assert code == 1
+        assert stderr.startswith("Error: ")
+
+    def test_by_class(self, place):
+        code, data, _ = invoke("remove", place / "db", "--class", "dark", "--dry-run", "--json")
+        assert (code, data["n_removed"]) == (0, 12)
+        assert invoke("remove", place / "db", "--class", "dark")[1] == "12 items removed.\n"
+        assert invoke("remove", place / "db", "--class", "no such class")[0] == 1
+        assert invoke("remove", place / "db", "--class", "no such class", "--dry-run")[0] == 1
+
+    @pytest.mark.parametrize("options", [[], ["--id", "1", "--class", "dark"], ["--id", "one"]])
+    def test_wrong_command_lines(self, place, options):
+        assert invoke("remove", place / "db", *options)[0] == 2
+
+
+class TestUpdateAndUndo:
+    def test_story(self, place):
+        database = place / "db"
+        assert invoke("add", database, place / "more")[0] == 0
+        code, data, _ = invoke("update", database, "--compare", "--json")
+        assert (code, data["version"], data["n_learned"], data["changed"]) == (0, 2, 6, True)
+        assert set(data["compared"]) == {"passive", "incremental", "scratch"}
+        assert "Nothing has changed" in invoke("update", database)[1]
+        assert invoke("update", database, "--strategy", "scratch")[1].startswith("version 3: ")
+        assert invoke("undo", database, "--json") == (0, {"version": 2, "undone": "update"}, "")
+        assert invoke("undo", database)[1] == "Taken back: update. Version 1 answers.\n"
+        assert invoke("undo", database, "--json")[1]["undone"] == "add"
+        code, stdout, stderr = invoke("undo", database)
+        assert (code, stdout) == (1, "")
+        assert "nothing to undo" in stderr
+
+    def test_a_busy_database_is_1_and_a_sentence(self, place):
+        database = place / "db"
+        with locked(database / WRITER, "is writing"), locked(database / UPDATER, "is updating it"):
+            for arguments in (
+                ["add", database, place / "more"],
+                ["remove", database, "--id", "1"],
+                ["update", database],
+                ["compact", database],
+                ["undo", database],
+            ):
+                code, stdout, stderr = invoke(*arguments, "--json")
+                assert (code, stdout) == (1, ""), arguments
+                assert "is busy: process" in stderr
+                assert stderr.count("\n") == 1
+            assert invoke("info", database)[0] == 0
+
+    def test_choices_are_those_of_the_library(self, place):
+        assert [rank.value for rank in Rank] == list(RANKS)
+        with ImageDatabase(place / "db") as database, pytest.raises(ValueError, match="strategy"):
+            database.update("other")
+        assert invoke("update", place / "db", "--strategy", "other")[0] == 2
+        assert {s.value for s in Strategy} == {"incremental", "scratch"}
+        assert {s.value for s in Solver} == {"auto", "smooth", "ocas"}
+
+
+class TestSearch:
+    def test_an_image(self, place, query):
+        code, data, _ = invoke("search", place / "db", query, "-k", "3", "--json")
+        with ImageDatabase(place / "db") as database:
+            (expected,) = database.search([query], k=3)
+        assert (code, data["version"], data["rank"]) == (0, 1, "semantic")
+        (answer,) = data["answers"]
+        assert answer["query"] == str(query)
+        assert answer["code"] == expected.query_code.hex()
+        assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected.hits]
+        assert set(answer["hits"][0]) == {"id", "label", "name", "distance", "score", "code"}
+        assert "found by version 1, semantic" in invoke("search", place / "db", query)[1]
+
+    def test_items_are_left_out_of_their_answers(self, place):
+        arguments = ["search", place / "db", "--id", "3", "--radius", "8", "--rank", "hamming", "--json"]
+        _, data, _ = invoke(*arguments)
+        found = [hit["id"] for hit in data["answers"][0]["hits"]]
+        assert len(found) == 23
+        assert 3 not in found
+
+    def test_class_filter(self, place, query):
+        _, data, _ = invoke("search", place / "db", query, "--class", "light", "-k", "20", "--json")
+        assert {hit["label"] for hit in data["answers"][0]["hits"]} == {"light"}
+        assert len(data["answers"][0]["hits"]) == 12
+
+    @pytest.mark.parametrize(
+        "options",
+        [["-k", "3", "--radius", "2"], ["--rank", "other"], ["-k", "0"], ["--radius", "-1"], ["--id", "1"]],
+    )
+    def test_wrong_command_lines(self, place, query, options):
+        assert invoke("search", place / "db", query, *options)[:2] == (2, "")
+        assert invoke("search", place / "db")[0] == 2
+
+    def test_errors(self, place, query):
+        for arguments, message in [
+            ([place / "broken.png"], "cannot be searched for: not a picture"),
+            ([place / "missing.png"], "cannot be searched for"),
+            (["--id", "99"], "99"),
+            ([query, "--class", "other"], "other"),
+            ([query, "--html", place / "no" / "page.html"], "No such file"),
+        ]:
+            code, stdout, stderr = invoke("search", place / "db", *arguments)
+            assert (code, stdout) == (1, ""), arguments
+            assert message in stderr
+        assert invoke("search", place / "nothing", query)[0] == 1
+
+    def test_page_stands_by_itself_and_escapes_names(self, place):
+        hostile = place / "<script>alert('1').png"
+        shutil.copy(place / "first" / "dark" / "0-3.png", hostile)
+        page = place / "page.html"
+        code, stdout, stderr = invoke("search", place / "db", hostile, "-k", "4", "--html", page)
+        assert code == 0
+        assert "page:" in stderr
+        assert "page:" not in stdout
+        text = page.read_text("utf-8")
+        assert "<script" not in text
+        assert text.count("data:image/jpeg;base64,") == 5
+        assert "http" not in text
+        assert invoke("search", place / "db", "--id", "1", "--html", page)[0] == 0
+
+
+class TestLooking:
+    def test_classify(self, place, query):
+        code, data, _ = invoke("classify", place / "db", query, query, "--json")
+        assert (code, data["version"], len(data["answers"])) == (0, 1, 2)
+        one = data["answers"][0]
+        assert one["label"] == "dark"
+        assert one["probability"] == max(one["probabilities"].values())
+        assert invoke("classify", place / "db", query)[1].startswith(f"{query}: dark (")
+        assert invoke("classify", place / "db", place / "broken.png")[0] == 1
+
+    def test_info(self, place):
+        code, data, _ = invoke("info", place / "db", "--json")
+        assert code == 0
+        assert data["classes"] == {"dark": 12, "light": 12}
+        assert [version["number"] for version in data["versions"]] == [1]
+        assert "classes: 2: dark 12, light 12" in invoke("info", place / "db")[1]
+        assert invoke("info", place / "nothing")[0] == 1
+
+    def test_evaluate(self, place):
+        code, data, _ = invoke("evaluate", place / "db", "-k", "5", "--json")
+        with ImageDatabase(place / "db") as database:
+            assert data["mAP"] == database.evaluate().mAP
+        assert (code, data["n_queries"], data["n_database"]) == (0, 24, 23)
+        write_images(place / "held out", {60: "dark", 200: "light"}, 2, 5)
+        code, data, _ = invoke("evaluate", place / "db", "--queries", place / "held out", "--json")
+        assert (code, data["n_queries"], data["n_database"]) == (0, 4, 24)
+        assert "mAP" in invoke("evaluate", place / "db")[1]
+        assert invoke("evaluate", place / "db", "--against-train")[0] == 2
+        assert invoke("evaluate", place / "codes.npz", "--queries", "digits")[0] == 2
+
+    @pytest.mark.parametrize("name", ["out.npz", "out.parquet"])
+    def test_export(self, place, name):
+        code, data, _ = invoke("export", place / "db", place / name, "--json")
+        assert (code, data["n_items"], data["bytes"]) == (0, 24, (place / name).stat().st_size)
+        assert invoke("create", place / "again", place / name, "--bits", "8", "--anchors", "10")[0] == 0
+        assert invoke("export", place / "db", place / "out.txt")[0] == 1
+
+    def test_verify_and_compact(self, place):
+        assert invoke("verify", place / "db", "--json") == (0, {"ok": True, "problems": []}, "")
+        invoke("add", place / "db", place / "more")
+        invoke("remove", place / "db", "--class", "grey")
+        code, data, _ = invoke("compact", place / "db", "--json")
+        assert (code, data["n_dropped"]) == (0, 6)
+        assert invoke("undo", place / "db")[0] == 1
+        (codes,) = (place / "db" / "segments").glob("*codes*")
+        codes.write_bytes(codes.read_bytes()[:-1] + b"\0")
+        code, data, _ = invoke("verify", place / "db", "--json")
+        assert (code, data["ok"]) == (1, False)
+        assert codes.name in data["problems"][0]["file"]
+        assert codes.name in invoke("verify", place / "db")[1]
+        assert invoke("verify", place / "nothing")[0] == 1
+
+
+class TestVectors:
+    @pytest.fixture
+    def database(self, tmp_path):
+        rng = np.random.default_rng(0)
+        X = np.concatenate([rng.normal(c, 1, (20, 4)) for c in (-3, 3)]).astype(np.float32)
+        np.savez(tmp_path / "v.npz", X=X, y=np.repeat([7, 9], 20))
+        np.save(tmp_path / "q.npy", X[18:22])
+        assert invoke("create", tmp_path / "db", tmp_path / "v.npz", "--bits", "8", "--anchors", "8")[0] == 0
+        return tmp_path / "db"
+
+    def test_rows_of_a_file_are_queries(self, database, tmp_path):
+        code, data, _ = invoke("search", database, tmp_path / "q.npy", "-k", "2", "--json")
+        assert code == 0
+        assert [a["query"] for a in data["answers"]] == [f"{tmp_path / 'q.npy'} row {k}" for k in range(4)]
+        assert [a["hits"][0]["label"] for a in data["answers"]] == [7, 7, 9, 9]
+        page = tmp_path / "page.html"
+        assert invoke("search", database, tmp_path / "q.npy", "--html", page)[0] == 0
+        assert "no picture" in page.read_text()
+        _, data, _ = invoke("classify", database, tmp_path / "q.npy", "--json")
+        assert [a["label"] for a in data["answers"]] == [7, 7, 9, 9]
+
+    def test_classes_that_are_numbers(self, database):
+        assert invoke("remove", database, "--class", "9", "--json")[1]["n_removed"] == 20
+        with ImageDatabase(database) as opened:
+            assert kept_labels(opened, ["7", "-2", "cat"]) == [7, -2, "cat"]
+
+    def test_images_are_refused(self, database, place):
+        code, _, stderr = invoke("search", database, place / "first")
+        assert code == 1
+        assert "holds vectors" in stderr
+
+
+def test_help_does_not_load_what_it_does_not_need():
+    """Nor does shell completion, which runs the same imports at every press of the tab key."""
+    script = (
+        "import sys, sihash.cli\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'faiss', 'PIL', 'pandas', 'fastapi'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_completion_offers_the_choices(monkeypatch):
+    words = {"COMP_WORDS": "sihash search DB --rank ", "COMP_CWORD": "4", "_SIHASH_COMPLETE": "complete_bash"}
+    result = CliRunner().invoke(app, [], prog_name="sihash", env=words)
+    assert result.stdout.split() == list(RANKS)
