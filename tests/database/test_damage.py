@@ -54,6 +54,7 @@ def named_files(root):
         catalogue.close()
 
 
+@pytest.mark.timeout(7200)
 def test_every_byte_of_every_checksummed_file(lived_in, folder):
     """Each of these files is checked whole before any of it is used. Outside a soak, every seventh byte."""
     root = small.copy(lived_in, folder / "db")
@@ -90,6 +91,7 @@ def test_a_damaged_file_is_named_before_it_is_used(lived_in, folder):
             assert not noticed  # a version that is not in force is needed only to go back to it
 
 
+@pytest.mark.timeout(7200)
 def test_bytes_of_the_catalogue(lived_in, folder):
     """SQLite has no checksums: rows have, and the last operation counts them. In a soak, every byte."""
     root = small.copy(lived_in, folder / "db")
