@@ -169,11 +169,11 @@ def _three_ways(database: ImageDatabase, queries: Path, tell: Callable[[str], No
         if strategy == "scratch":
             database.undo()
     tell(
-        "                                     mAP   seconds of learning\n"
-        f"  left as it was                   {passive['mAP']:.3f}   {0:.2f}\n"
-        f"  sihash update --strategy scratch {ways['scratch']['mAP']:.3f}   "
+        "                                        mAP   seconds of learning\n"
+        f"  left as it was                      {passive['mAP']:.3f}   {0:.2f}\n"
+        f"  sihash update DB --strategy scratch {ways['scratch']['mAP']:.3f}   "
         f"{ways['scratch']['seconds']:.2f}   (then sihash undo)\n"
-        f"  sihash update                    {ways['incremental']['mAP']:.3f}   "
+        f"  sihash update DB                    {ways['incremental']['mAP']:.3f}   "
         f"{ways['incremental']['seconds']:.2f}\n"
         f"  {verdict(ways)}"
     )
