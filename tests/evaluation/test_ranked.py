@@ -25,4 +25,13 @@ def test_by_hand():
         (1 / 3 + 2 / 4) / 2
     )
     assert np.isnan(mean_average_precision(scores, np.zeros((1, 4), bool)))
-    assert mean_precision_at(2, scores, np.array([[1, 0, 1, 1]], bool)) == 0.5
+    assert mean_precision_at(2, scores, np.array([[1, 0, 1, 1]], bool)) == 0.75
+
+
+def test_precision_does_not_depend_on_the_order_of_ties():
+    rng = np.random.default_rng(1)
+    codes, queries = rng.integers(0, 256, (300, 1), np.uint8), rng.integers(0, 256, (40, 1), np.uint8)
+    y, asked = np.sort(rng.integers(0, 5, 300)), rng.integers(0, 5, 40)
+    scores = -hamming(queries, codes).astype(np.int64)
+    expected = against_database(queries, asked, codes, y, k=[10]).precision_at[10]
+    assert mean_precision_at(10, scores, asked[:, None] == y) == pytest.approx(expected, abs=1e-12)

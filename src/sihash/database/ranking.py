@@ -7,7 +7,7 @@
   (`sihash.index.semantic`). The query's probabilities come from its margins, the item's from its code.
   Orders all items where a table of their codes fits, else the candidates.
 
-Semantic ranking measures best and is the default (docs/search.md).
+Of the three, semantic ranking measures best and is the default (docs/search.md).
 """
 
 from __future__ import annotations

@@ -29,6 +29,12 @@ def mean_average_precision(scores: Array, relevant: Array) -> float:
 
 
 def mean_precision_at(k: int, scores: Array, relevant: Array) -> float:
-    """Mean over the queries of the relevant share of the first k items; of ties the first come first."""
-    first = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return float(np.take_along_axis(relevant, first, axis=1).mean())
+    """Mean over the queries of the relevant share of the first k items, expected over shuffled ties.
+
+    Ties must not be broken by the order of the items: where that follows the classes, it decides the result.
+    """
+    last = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
+    above, tied = scores > last, scores == last
+    share = (tied & relevant).sum(axis=1) / tied.sum(axis=1)
+    hits = (above & relevant).sum(axis=1) + (k - above.sum(axis=1)) * share
+    return float(hits.mean() / k)

@@ -4,9 +4,9 @@ The score of an item with code b for a query with code a and class probabilities
 
     Σ_k p(k|query) · p(k|b) · exp(−2 d(a, b) / n_bits),
 
-with d the Hamming distance. The sum alone ranks well as a whole, but among the items of a class it hardly
-depends on the query, so the few most certain ones would lead every answer. The second factor brings the
-query back (benchmarks/search.py measures both).
+with d the Hamming distance. The sum alone hardly depends on the query among the items of a class, so the few
+most certain ones lead every answer; the second factor makes answers differ from query to query. It costs a
+little: the sum alone measures better (docs/search.md).
 
 An item is known by its code only, and many items share one: scores are computed for distinct codes.
 """
