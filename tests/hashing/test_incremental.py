@@ -39,6 +39,7 @@ def updates_proper():
     """Here changes are large beside a few hundred rows, and are to be updates all the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sihash.hashing.sih.RELEARN_SHARE", 1.0)
+        patch.setattr("sihash.hashing.sih.RELEARN_CLASSES", 1.0)
         yield
 
 
@@ -525,3 +526,19 @@ def test_the_count_of_new_rows_is_kept_in_the_file(monkeypatch, tmp_path):
     loaded = SIH.load(tmp_path / "model.safetensors")
     anchors = loaded.kernel_.anchors
     assert loaded.add(X[250:280], y[250:280]).kernel_.anchors is not anchors
+
+
+def test_classes_that_came_and_went_count_too(monkeypatch, tmp_path):
+    monkeypatch.setattr("sihash.hashing.sih.RELEARN_CLASSES", 0.15)
+    X, y = blobs(600, n_classes=10)
+    hasher = small().fit(X, y)
+    anchors = hasher.kernel_.anchors
+    hasher.remove_classes([3])
+    assert hasher.kernel_.anchors is anchors
+    hasher.save(tmp_path / "model.safetensors")
+    for one in (hasher, SIH.load(tmp_path / "model.safetensors")):
+        anchors = one.kernel_.anchors
+        one.remove_classes([5])  # two of ten are gone
+        assert one.kernel_.anchors is not anchors
+        assert one.classes_.tolist() == [0, 1, 2, 4, 6, 7, 8, 9]
+        assert one.report_.n_removed == np.count_nonzero(y == 5)

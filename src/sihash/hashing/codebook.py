@@ -37,9 +37,10 @@ def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.
         few = 2 ** min(len(sizes) - 1, 30) - 1 <= n_bits
         if few and balance < UNEVEN_BELOW:
             return exhaustive_words(n_bits, sizes)
-        # Where even splits run out, bits have to be uneven or the same.
-        distinct = balance < UNEVEN_BELOW or n_bits <= _n_even_splits(len(sizes))
-        return separated_words(n_bits, sizes, balance > 0, distinct, rng)
+        # Where uneven words do not last, even ones are used again once they have run out.
+        n_distinct = n_bits if balance < UNEVEN_BELOW else min(n_bits, _n_even_splits(len(sizes)))
+        words = separated_words(n_distinct, sizes, balance > 0, rng)
+        return words[:, np.resize(np.arange(n_distinct), n_bits)]
     raise ValueError(f"codebook must be one of {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}.")
 
 
@@ -77,19 +78,16 @@ def hadamard_words(n_bits: int, sizes: Array, rng: np.random.RandomState) -> Arr
     return np.ascontiguousarray(words[:, keep])
 
 
-def separated_words(
-    n_bits: int, sizes: Array, balanced: bool, distinct: bool, rng: np.random.RandomState
-) -> Array:
+def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
     """Random words, improved one after the other; the best of a few starts.
 
-    With ``distinct`` no two columns are equal or opposite: such bits would be two SVMs that say the same.
+    No two columns are equal or opposite: such bits would be two SVMs that say the same.
     """
     best, best_cost = None, np.inf
     for _ in range(N_STARTS if len(sizes) <= 64 else 1):
         words = random_words(n_bits, sizes, balanced, rng)
-        if distinct:
-            _redraw_equal_columns(words, sizes, balanced, rng)
-        improve_words(words, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0, distinct, rng)
+        _redraw_equal_columns(words, sizes, balanced, rng)
+        improve_words(words, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0, rng)
         cost = _crowding(words)
         if best is None or cost < best_cost:
             best, best_cost = words, cost
@@ -132,7 +130,7 @@ def new_words(
     for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
         added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
         everything = np.concatenate([words, added])
-        improve_words(everything, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0, True, rng)
+        improve_words(everything, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0, rng)
         cost = _crowding(everything)
         if best is None or cost < best_cost:
             best, best_cost = everything[len(words) :], cost
@@ -141,14 +139,14 @@ def new_words(
 
 
 def improve_words(
-    words: Array, sizes: Array, movable: Array, balance: float, distinct: bool, rng: np.random.RandomState
+    words: Array, sizes: Array, movable: Array, balance: float, rng: np.random.RandomState
 ) -> None:
     """Change bits of the ``movable`` words, in place, while that lowers crowding plus imbalance.
 
     Crowding is ``Σ_{k<l} exp(v_k·v_l / s)``: one close pair outweighs many distant ones, so the smallest
     distance grows. Imbalance is the squared surplus of +1 in a column, in units of an average class. Moves
     are tried at random: a bit of one word, or opposite bits of two words at once, which keeps a column as
-    balanced as it is. With ``distinct`` no move makes a column equal to another one, or to its opposite.
+    balanced as it is. No move makes a column equal to another one, or to its opposite.
     """
     c, n_bits = words.shape
     soft = _softness(n_bits)
@@ -159,7 +157,7 @@ def improve_words(
     V = words.astype(np.int64)
     n_tries = int(min(30 * len(movable) ** 2 * n_bits, 3e7 / c))
     seed = rng.randint(2**31 - 1)
-    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, distinct, n_tries, seed)
+    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, seed)
     words[movable] = V[movable].astype(np.int8)
 
 
@@ -171,7 +169,6 @@ def _try_moves(
     movable: Array,
     cost_of: Array,
     price: float,
-    distinct: bool,
     n_tries: int,
     seed: int,
 ) -> None:
@@ -196,7 +193,7 @@ def _try_moves(
         moved = surplus[j] - 2 * weight[k] * V[k, j] - (2 * weight[l] * V[l, j] if pair else 0.0)
         change += price * (moved * moved - surplus[j] * surplus[j])
         if change < -1e-9:
-            alone = distinct and _is_alone(V, j)
+            alone = _is_alone(V, j)
             _flip(V, products, k, j)
             if pair:
                 _flip(V, products, l, j)

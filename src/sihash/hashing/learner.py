@@ -78,7 +78,9 @@ class Learner:
     live: Array
     key_of: dict[Hashable, int]
     next_key: int
-    first_new_key: int  # rows with this key or a later one came after anchors and words were chosen
+    # Anchors and words were chosen from rows with keys below this one, and for these classes.
+    first_new_key: int
+    first_classes: list[Hashable]
     class_svm: MulticlassSolution | None = None
     calibration: Array | None = None
 
@@ -247,4 +249,5 @@ def new_learner(
         key_of={name: key for key, name in enumerate(ids)},
         next_key=len(X),
         first_new_key=len(X),
+        first_classes=list(labels),
     )

@@ -27,6 +27,7 @@ def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict
         "ids": labels.to_json(labels.object_array(list(learner.key_of))),
         "next_key": learner.next_key,
         "first_new_key": learner.first_new_key,
+        "first_classes": labels.to_json(labels.object_array(learner.first_classes)),
         "blocks": rows.map(_shape),
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
@@ -78,6 +79,7 @@ class StoredLearner:
             live=np.array(header["live"], dtype=np.intp),
             key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),
             next_key=int(header["next_key"]),
-            first_new_key=int(header.get("first_new_key", header["next_key"])),
+            first_new_key=int(header["first_new_key"]),
+            first_classes=labels.from_json(header["first_classes"]).tolist(),
             class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
         )

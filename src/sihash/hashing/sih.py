@@ -29,9 +29,11 @@ from sihash.kernel import KernelMap
 from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import team
 
-# An update after which more than this share of the rows is new to anchors and words chooses them anew. On
-# CIFAR-10 a fifth of new rows, in new classes, costs 0.002 mAP and two fifths 0.009.
+# An update chooses anchors and words anew when more than a share of the rows, or of the classes, came or
+# (classes) went since they were chosen. On CIFAR-10 two fifths of new rows in new classes cost 0.009 mAP, two
+# classes of ten more or less about as much, one nothing that could be measured.
 RELEARN_SHARE = 0.25
+RELEARN_CLASSES = 0.15
 
 
 class SIH(Hasher):
@@ -48,8 +50,8 @@ class SIH(Hasher):
     When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
     date from what was learned before: weights, cutting planes and curvature are kept and made valid by
     touching the changed rows only, and the SVMs take just the steps that their certificates then need. Only
-    when more than a quarter of the rows came since anchors and words were chosen does an update choose them,
-    and learn everything, anew.
+    when more than a quarter of the rows came, or more than 15 % of the classes changed, since anchors and
+    words were chosen does an update choose them, and learn everything, anew.
 
     Parameters
     ----------
@@ -238,7 +240,7 @@ class SIH(Hasher):
             X, y = self._check_training(X, y, reset=False)
         elif not gone and not gone_classes:
             return self
-        report, outgrown = Report(kind, n_added=0 if X is None else len(X)), False
+        report = Report(kind, n_added=0 if X is None else len(X))
         # One thread a product: on the few rows of a change a BLAS of many threads is fifty times slower.
         with team(), report.phase("rows"):
             twin, rng = learner.twin(), copy.deepcopy(self._rng)
@@ -251,22 +253,27 @@ class SIH(Hasher):
             report.n_removed = len(learner.key_of) - len(twin.key_of)
             if X is not None and not len(twin.live):
                 raise ValueError("This update would replace every row: fit again instead.")
-            if X is not None:
-                X, y = X.astype(np.float32, copy=False), _as_list(y)
-                names = self._new_ids(ids, len(X), twin.next_key, twin.key_of)
-                outgrown = self._outgrown(twin, len(X))
-                if not outgrown:
-                    changes.join(twin, X, y, names, rng)
-        return self._learn_with(twin, X, y, names, report, rng) if outgrown else self._run(twin, report, rng)
+            more: list[Hashable] = [] if X is None else _as_list(y)
+            names = self._new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
+            outgrown = self._outgrown(twin, more)
+            if more and not outgrown:
+                changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
+        if outgrown:
+            return self._learn_with(twin, X, more, names, report, rng)
+        return self._run(twin, report, rng)
 
-    def _outgrown(self, learner: Learner, n_more: int) -> bool:
-        """Whether anchors and words were chosen from too few of the rows that are there now.
+    def _outgrown(self, learner: Learner, more: list[Hashable]) -> bool:
+        """Whether anchors and words were chosen for another collection than rows of ``more`` labels make it.
 
         Then they cost accuracy, and a start from the old weights takes more steps than one from nothing.
         Given words cannot be chosen anew, and rows on a cluster are not fetched for it.
         """
-        can = isinstance(self.codebook, str) and isinstance(learner.engine, LocalEngine)
-        return can and learner.share_of_new_rows(n_more) > RELEARN_SHARE
+        if not isinstance(self.codebook, str) or not isinstance(learner.engine, LocalEngine):
+            return False
+        now = {learner.labels[int(k)] for k in learner.live} | set(more)
+        changed = len(now ^ set(learner.first_classes)) / max(len(now), len(learner.first_classes))
+        too_different = changed > RELEARN_CLASSES or learner.share_of_new_rows(len(more)) > RELEARN_SHARE
+        return too_different and len(now) > 1
 
     def _learn_with(
         self,
@@ -279,7 +286,9 @@ class SIH(Hasher):
     ) -> Self:
         """Learn everything anew from the rows of a learner and these."""
         old = [learner.labels[int(k)] for k in learner.in_order("y")]
-        everything = np.concatenate([learner.in_order("X"), X])
+        everything = learner.in_order("X")
+        if y:
+            everything = np.concatenate([everything, X.astype(np.float32, copy=False)])
         all_labels, all_names = labels.as_labels(old + y, len(everything)), [*learner.key_of, *names]
         return self._learn(learner.engine, everything, all_labels, all_names, report, rng)
 
