@@ -8,7 +8,7 @@ demo: $(VENV)/ready
 	$(RUN)sihash demo
 
 test: lint
-	$(RUN)pytest -q -n 2 --durations=10
+	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10
 
 # The long runs of the same tests: 1,000 kills, 10,000 sequences, 20,000 broken images, a minute of load.
 soak: $(VENV)/ready
@@ -27,6 +27,12 @@ bench: $(VENV)/ready
 	$(RUN)python -m benchmarks.sih quality
 	$(RUN)python -m benchmarks.incremental --growth --stream
 	$(RUN)python -m benchmarks.baselines
+	$(RUN)python -m benchmarks.database
+	$(RUN)python -m benchmarks.search speed
+	$(RUN)python -m benchmarks.search ranks
+	$(RUN)python -m benchmarks.service
+	$(RUN)python -m benchmarks.scale dask
+	$(RUN)python -m benchmarks.scale growth
 
 # Made anew whenever what it is made from changes.
 $(VENV)/ready: pyproject.toml constraints.txt
