@@ -499,6 +499,7 @@ def test_a_collection_that_outgrew_its_anchors_is_learned_anew(monkeypatch):
     assert hasher.kernel_.anchors is anchors
     hasher.add(X[260:280], y[260:280])  # 80 of 280
     assert hasher.kernel_.anchors is not anchors
+    assert str(hasher.report_).endswith("(learned anew)")
     assert hasher.ids_ == list(range(280))
     np.testing.assert_array_equal(hasher.training_rows()[0], X[:280])
     assert [int(label) for label in hasher.training_rows()[1]] == y[:280].tolist()

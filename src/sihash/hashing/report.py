@@ -31,7 +31,7 @@ class Report:
     """What was done, round by round, and the seconds by phase.
 
     ``scratch_steps`` and ``scratch_seconds`` recall the last fit from scratch (its seconds scaled to the
-    present number of rows): what an update saved is the difference.
+    present number of rows): what an update saved is the difference. An update that learned anew has none.
     """
 
     kind: str
@@ -72,6 +72,8 @@ class Report:
             f"{len(self.rounds)} rounds, {self.n_steps:.1f} steps a bit, "
             f"gap ≤ {100 * self.max_gap:.2f} %, {self.total_seconds:.2f} s"
         )
-        if self.kind != "fit":
+        if self.kind != "fit" and np.isnan(self.scratch_seconds):
+            text += " (learned anew)"
+        elif self.kind != "fit":
             text += f" (from scratch: about {self.scratch_steps:.1f} steps, {self.scratch_seconds:.2f} s)"
         return text
