@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,17 +29,23 @@ CLOSE = 0.005  # mAP: what counts as equal, or as first
 
 @dataclass(frozen=True)
 class Finding:
-    """Whether each case of a claim held, our numbers in words, and the records they are from."""
+    """Whether each case of a claim held, our numbers in words, and the records they are from.
+
+    ``n_open`` cases belong to the claim and were not measured, or not beside all methods.
+    """
 
     held: list[bool]
     evidence: str
     records: list[Record]
+    n_open: int = 0
 
     @property
     def verdict(self) -> str:
         if not self.held:
             return NOT_MEASURED
-        return "confirmed" if all(self.held) else "confirmed in part" if any(self.held) else "not confirmed"
+        if all(self.held) and not self.n_open:
+            return "confirmed"
+        return "confirmed in part" if any(self.held) else "not confirmed"
 
 
 Check = Callable[[Records, Scale], Finding]
@@ -100,7 +106,8 @@ def _by_data(check: Callable[[Records, Scale, str], Finding], data: str) -> Chec
 def _by_change(check: Callable[[dict[float, list[Record]]], Finding], data: str, kind: str) -> Check:
     def bound(records: Records, scale: Scale) -> Finding:
         found = {p: change_records(records, scale, data, kind, p) for p in changes.points(kind, scale)}
-        return check({point: some for point, some in found.items() if some})
+        finding = check({point: some for point, some in found.items() if some})
+        return replace(finding, n_open=len(found) - len(finding.held))
 
     return bound
 
@@ -143,7 +150,8 @@ def _first_by_length(records: Records, scale: Scale, data: str) -> Finding:
             used += _joined(found.values())
     text = f"ahead of the best baseline by {min(leads):+.3f} to {max(leads):+.3f}" if leads else ""
     text += f"; all baselines measured at {complete} lengths" if complete < len(held) else ""
-    return Finding(held, f"{sum(held)} of {len(held)} lengths; {text}", used)
+    n_open = len(scale.code_lengths) - complete
+    return Finding(held, f"{sum(held)} of {len(held)} lengths; {text}", used, n_open)
 
 
 def _sdh_second(records: Records, scale: Scale, data: str) -> Finding:
@@ -154,7 +162,7 @@ def _sdh_second(records: Records, scale: Scale, data: str) -> Finding:
             held.append(_mAP(found["sdh"]) >= max(_mAP(found[m]) for m in BASELINES))
             used += _joined(found.values())
     text = f"best of the baselines at {sum(held)} of the {len(held)} lengths at which all were measured"
-    return Finding(held, text, used)
+    return Finding(held, text, used, len(scale.code_lengths) - len(held))
 
 
 def _penalty(records: Records, scale: Scale, data: str) -> Finding:
