@@ -9,13 +9,17 @@ import sys
 import types
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-for name in ("sihash", "sihash.features", "sihash.server"):
-    package = types.ModuleType(name)
-    package.__path__ = [str(ROOT.joinpath(*name.split(".")[1:]))]
-    sys.modules[name] = package
 
-from sihash.server.decoder import main  # noqa: E402
+def put_empty_packages_in_place() -> None:
+    root = Path(__file__).parents[1]
+    for name in ("sihash", "sihash.features", "sihash.server"):
+        package = types.ModuleType(name)
+        package.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
+        sys.modules[name] = package
+
 
 if __name__ == "__main__":
+    put_empty_packages_in_place()
+    from sihash.server.decoder import main
+
     main(sys.argv[1])
