@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Hashable, Iterable
-from itertools import count, islice
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from sihash.checks import check_count
 from sihash.engines import Engine, LocalEngine, Matrix, open_engine
 from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
-from sihash.hashing import changes, persistence
+from sihash.hashing import changes, ids_of_rows, persistence
 from sihash.hashing.calibration import probabilities
 from sihash.hashing.codebook import make_codebook
 from sihash.hashing.learner import Learner, Settings, new_learner, second_stage
@@ -165,7 +164,7 @@ class SIH(Hasher):
         self._settings()
         engine = open_engine(self.engine, X)
         X, y = self._check_training(engine.take(X), y, reset=True)
-        names = self._new_ids(ids, len(X), 0, {})
+        names = ids_of_rows.new_ids(ids, len(X), 0, {})
         report = Report("fit", n_added=len(X))
         return self._learn(engine, X, y, names, report, check_random_state(self.random_state))
 
@@ -204,15 +203,15 @@ class SIH(Hasher):
 
     def add(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
         """Add rows of known classes, of new ones, or both, and update the hash functions incrementally."""
-        return self._change("add", X, y, ids)
+        return self.update(X, y, ids)
 
     def remove(self, ids: Iterable[Hashable]) -> Self:
         """Remove rows by their ids and update the hash functions. A class without rows goes too."""
-        return self._change("remove", remove=ids)
+        return self.update(remove=ids)
 
     def remove_classes(self, class_labels: Iterable[Hashable]) -> Self:
         """Remove classes with all their rows and update the hash functions."""
-        return self._change("remove_classes", remove_classes=class_labels)
+        return self.update(remove_classes=class_labels)
 
     def update(
         self,
@@ -224,28 +223,19 @@ class SIH(Hasher):
         remove_classes: Iterable[Hashable] = (),
     ) -> Self:
         """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join."""
-        return self._change("update", X, y, ids, remove, remove_classes)
-
-    def _change(
-        self,
-        kind: str,
-        X: Any = None,
-        y: Any = None,
-        ids: Iterable[Hashable] | None = None,
-        remove: Iterable[Hashable] = (),
-        remove_classes: Iterable[Hashable] = (),
-    ) -> Self:
         learner, gone, gone_classes = self._learner_to_update(), list(remove), list(remove_classes)
         if X is not None:
             X, y = self._check_training(X, y, reset=False)
         elif not gone and not gone_classes:
             return self
-        report = Report(kind, n_added=0 if X is None else len(X))
+        given = {"add": X is not None, "remove": bool(gone), "remove_classes": bool(gone_classes)}
+        kinds = [kind for kind, there in given.items() if there]
+        report = Report(kinds[0] if len(kinds) == 1 else "update", n_added=0 if X is None else len(X))
         # One thread a product: on the few rows of a change a BLAS of many threads is fifty times slower.
         with team(), report.phase("rows"):
             twin, rng = learner.twin(), copy.deepcopy(self._rng)
             if gone:
-                _check_ids_to_remove(gone, twin.key_of)
+                ids_of_rows.check_known(gone, twin.key_of)
                 changes.leave_rows(twin, gone)
             numbers = np.intersect1d(self._numbers_to_remove(gone_classes), twin.live)
             if len(numbers):
@@ -254,7 +244,7 @@ class SIH(Hasher):
             if X is not None and not len(twin.live):
                 raise ValueError("This update would replace every row: fit again instead.")
             more: list[Hashable] = [] if X is None else _as_list(y)
-            names = self._new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
+            names = ids_of_rows.new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
             outgrown = self._outgrown(twin, more)
             if more and not outgrown:
                 changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
@@ -496,31 +486,8 @@ class SIH(Hasher):
             )
         return X, labels.as_labels(y, len(X))
 
-    def _new_ids(
-        self, ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]
-    ) -> list[Hashable]:
-        numbers = (k for k in count(first) if k not in taken)
-        names: list[Hashable] = list(islice(numbers, n) if ids is None else ids)
-        if len(names) != n:
-            raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
-        known = [name for name in names if name in taken]
-        if known:
-            raise ValueError(
-                f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id."
-            )
-        if len(set(names)) < n:
-            raise ValueError("An id is given to more than one row; ids must be unique.")
-        return names
-
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
         return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng)
-
-
-def _check_ids_to_remove(names: list[Hashable], known: dict[Hashable, int]) -> None:
-    missing = [name for name in names if name not in known]
-    if missing or len(set(names)) < len(names):
-        problem = f"no row has the id {missing[0]!r}" if missing else "an id is given twice"
-        raise KeyError(f"Cannot remove {len(names)} rows: {problem}; ids_ lists the ids there are.")
 
 
 def _as_list(y: Array) -> list[Hashable]:

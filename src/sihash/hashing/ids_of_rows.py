@@ -1,0 +1,30 @@
+"""Names of training rows: hashable, unique, given or counted."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import count, islice
+
+
+def new_ids(ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]) -> list[Hashable]:
+    """Ids of ``n`` rows that join those in ``taken``; without ``ids`` numbers from ``first`` on."""
+    numbers = (k for k in count(first) if k not in taken)
+    names: list[Hashable] = list(islice(numbers, n) if ids is None else ids)
+    if len(names) != n:
+        raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
+    known = [name for name in names if name in taken]
+    if known:
+        raise ValueError(
+            f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id."
+        )
+    if len(set(names)) < n:
+        raise ValueError("An id is given to more than one row; ids must be unique.")
+    return names
+
+
+def check_known(names: list[Hashable], known: dict[Hashable, int]) -> None:
+    """Refuse ids to remove that are not there, or given twice."""
+    missing = [name for name in names if name not in known]
+    if missing or len(set(names)) < len(names):
+        problem = f"no row has the id {missing[0]!r}" if missing else "an id is given twice"
+        raise KeyError(f"Cannot remove {len(names)} rows: {problem}; ids_ lists the ids there are.")
