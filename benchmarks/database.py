@@ -1,7 +1,8 @@
-"""The image database beside the work it is made of: ``python -m benchmarks.database [query create add]``.
+"""The image database beside the work it is made of: ``python -m benchmarks.database [query create …]``.
 
 - ``query``: one vector against many items; what is ours is the time beyond encoding it and asking the index.
 - ``create``: a database from CIFAR-10 GIST vectors, against `SIH.fit` and encoding alone.
+- ``encode``: a million 512-d vectors to codes, against the matrix products of that alone.
 - ``add``: 1,000 images to a database of 100,000, against the features and codes of these images alone.
 - ``million``: a million 512-d vectors from an ``.npy`` file: created, searched, updated; seconds and memory.
 
@@ -27,6 +28,8 @@ from sihash.codes import pack, sign
 from sihash.database import ImageDatabase
 from sihash.features import extract
 from sihash.index import open_index
+from sihash.kernel import row_blocks
+from sihash.threads import map_threads
 
 PARAMS: dict[str, Any] = {"n_bits": 64, "n_anchors": 1000, "kernel_width": 0.8, "random_state": 0}
 
@@ -87,6 +90,22 @@ def create(folder: Path, args: argparse.Namespace) -> None:
             shares.append(seconds / alone)
             print(f"create, {len(X):,} vectors: {seconds:.1f} s, fit and encoding alone {alone:.1f} s")
     print(f"create: {np.median(shares):.2f} times fit and encoding")
+
+
+def encode(folder: Path, args: argparse.Namespace) -> None:
+    """The products with anchors and weights, in the blocks and threads that encoding uses."""
+    X, y = made_vectors(args.rows)
+    hasher = SIH(**PARAMS).fit(X[:20_000], y[:20_000])
+    anchors = np.ascontiguousarray(hasher.kernel_.anchors.T, dtype=np.float32)
+    weights = np.ascontiguousarray(hasher.bit_coef_[:, : anchors.shape[1]].T, dtype=np.float32)
+    blocks = list(row_blocks(len(X)))
+    shares = []
+    for _ in range(args.repeats):
+        alone = timed(lambda: map_threads(lambda rows: (X[rows] @ anchors) @ weights, blocks))
+        seconds = timed(lambda: hasher.transform(X))
+        shares.append(alone / seconds)
+        print(f"encode {len(X):,} vectors: {seconds:.1f} s, products alone {alone:.1f} s")
+    print(f"encode: at {np.median(shares):.2f} of the rate of its products")
 
 
 def add(folder: Path, args: argparse.Namespace) -> None:
@@ -155,21 +174,24 @@ class Peak:
         print(f"{what}; peak memory {self.kilobytes / 2**20:.2f} GiB", flush=True)
 
 
+WORK = {"query": query, "create": create, "encode": encode, "add": add, "million": million}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", default=["query", "create", "add"])
+    parser.add_argument("what", nargs="*", default=["query", "create", "encode", "add"])
     parser.add_argument("--items", type=int, default=100_000, help="of query")
     parser.add_argument("--items-add", type=int, default=100_000, help="of add")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of million")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of encode and million")
     parser.add_argument("--per-class", type=int, default=2000, help="training rows a class, of million")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", help="where to work; the default is a temporary folder")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for name in args.what:
-            {"query": query, "create": create, "add": add, "million": million}[name](Path(folder), args)
+            WORK[name](Path(folder), args)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.threads import map_threads
 
-BLOCK_ROWS = 4096  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
+BLOCK_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
 
 
 def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
@@ -57,7 +57,7 @@ class KernelMap:
         E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
 
         def fill(rows: slice) -> None:
-            out[rows] = rbf(normalise(X[rows], self.mean).astype(out.dtype, copy=False), E)
+            rbf(normalise(X[rows], self.mean).astype(out.dtype, copy=False), E, out[rows])
 
         map_threads(fill, row_blocks(len(X)))
         return out
@@ -81,14 +81,14 @@ def extended_anchors(A: Array, width: float) -> Array:
     return E
 
 
-def rbf(Z: Array, extended: Array) -> Array:
-    """Kernel features of normalised rows against `extended_anchors`."""
+def rbf(Z: Array, extended: Array, out: Array | None = None) -> Array:
+    """Kernel features of normalised rows against `extended_anchors`; ``out`` is filled if given."""
     n, d = Z.shape
     E = np.empty((n, d + 2), dtype=Z.dtype)
     E[:, :d] = Z
     E[:, d] = np.einsum("ij,ij->i", Z, Z)
     E[:, d + 1] = 1
-    exponent = E @ extended.T
+    exponent = np.matmul(E, extended.T, out=out)
     np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
     return np.exp(exponent, out=exponent)
 

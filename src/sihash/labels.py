@@ -115,9 +115,14 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
+_PLAIN_TYPES = {str, int, float, bool, type(None)}
+
+
 def to_json(values: Array) -> dict[str, Any]:
     """Labels or ids as JSON; what JSON cannot hold exactly is refused with its type."""
-    items = [_storable(item) for item in values.tolist()]
+    items = values.tolist()
+    if not set(map(type, items)) <= _PLAIN_TYPES:
+        items = [_storable(item) for item in items]
     kind = "object" if values.dtype == object else values.dtype.str
     return {"dtype": kind, "values": items}
 

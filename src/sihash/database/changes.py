@@ -57,7 +57,7 @@ def create(
         places = Places(new)
         training = _training(writer.catalogue, train_per_class)
         progress("learning", 0.0)
-        hasher = learning.fit(hasher, places, width, training)
+        hasher = learning.fit(hasher, places, width, training, source.whole())
         progress("learning", 1.0)
         meta |= {
             "format": FORMAT,

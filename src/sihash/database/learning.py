@@ -38,15 +38,16 @@ def sample(ids: Array, classes: Array, per_class: int | None, keep: Array, seed:
     return np.sort(np.concatenate([np.empty(0, dtype=np.intp), *chosen]))
 
 
-def fit(hasher: SIH, places: Places, width: int, training: Training) -> SIH:
-    """Learn from scratch."""
+def fit(hasher: SIH, places: Places, width: int, training: Training, whole: Array | None = None) -> SIH:
+    """Learn from scratch; ``whole`` are the vectors of all items, if somebody has them at hand."""
     n_classes = len(set(training.labels))
     if n_classes < 2:
         raise DatabaseError(
             f"Hash functions are learned from labels of at least two classes; got {n_classes}. "
             "Put images into class folders, or give labels."
         )
-    X = places.vectors(training.ids, width)
+    at_hand = whole is not None and len(whole) == len(training.ids)
+    X = whole if at_hand else places.vectors(training.ids, width)
     try:
         return clone(hasher).fit(X, training.labels, ids=training.ids.tolist())
     except ValueError as error:

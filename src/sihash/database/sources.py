@@ -89,6 +89,10 @@ class Source:
     def holds_images(self) -> bool:
         return isinstance(self, ImageSource)
 
+    def whole(self) -> Array | None:
+        """After the last block: the matrix of all vectors, if it lies in memory and every row was taken."""
+        return None
+
     def blocks(self, known: Known) -> Iterator[Block]:
         raise NotImplementedError
 
@@ -112,6 +116,9 @@ class VectorSource(Source):
         super().__init__(place, names, labels)
         self.X = X
         self.width = X.shape[1]
+
+    def whole(self) -> Array | None:
+        return self.X if type(self.X) is np.ndarray and not self.skipped and not self.rejects else None
 
     def blocks(self, known: Known) -> Iterator[Block]:
         for rows in row_blocks(len(self.X), rows_of(self.width)):
@@ -320,6 +327,8 @@ def _given_labels(labels: Any, n: int) -> list[Label]:
     values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     if len(values) != n:
         raise DatabaseError(f"Expected as many labels as items, got {len(values)} labels for {n} items.")
+    if getattr(getattr(labels, "dtype", None), "kind", "") in ("i", "u"):
+        return values  # whole numbers, every one
     return [plain_label(label) for label in values]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sihash._typing import Array
 from sihash.database import files, segments
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import DatabaseBusy, DatabaseError
+from sihash.database.files import Written
 from sihash.database.lock import locked
 from sihash.database.segments import Segment
 from sihash.database.sources import Block, Known, Label, Source
@@ -47,9 +49,7 @@ class Writer:
             files.disk.sync_folder(folder)
         self.catalogue.commit(kind, version, details, target)
 
-    def adopt(
-        self, kind: str, file: files.Written, segment: int | None = None, version: int | None = None
-    ) -> None:
+    def adopt(self, kind: str, file: Written, segment: int | None = None, version: int | None = None) -> None:
         """Name a written file in the catalogue."""
         self.catalogue.insert("files", [(file.path, kind, segment, version, file.size, file.sha256)])
 
@@ -62,23 +62,28 @@ class Writer:
         self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
 
     def ingest(self, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
-        """Write everything that is new in a source; the segments have no codes yet."""
+        """Write everything that is new in a source; the segments have no codes yet.
+
+        The vectors of a segment are on their way to the disk while its items are noted in the catalogue.
+        """
         class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
-        waiting: list[Block] = []
-        n_waiting, next_id = 0, first_id
-        for block in source.blocks(known):
-            self._insert_items(block, next_id, class_of)
-            next_id += len(block.names)
-            waiting.append(block)
-            n_waiting += len(block.names)
-            done = next_id - first_id + len(source.skipped) + len(source.rejects)
+        next_id = first_id
+
+        def read(block: Block) -> Block:
+            done = next_id - first_id + len(block.names) + len(source.skipped) + len(source.rejects)
             progress("reading", min(1.0, done / max(1, len(source))))
-            if n_waiting >= segments.rows_of(block.vectors.shape[1]):
-                written.append(self._segment(next_id - n_waiting, waiting))
-                waiting, n_waiting = [], 0
-        if waiting:
-            written.append(self._segment(next_id - n_waiting, waiting))
+            return block
+
+        with ThreadPoolExecutor(1) as pool:
+            for blocks in _filling_segments(map(read, source.blocks(known))):
+                ids = np.arange(next_id, next_id + sum(len(block.names) for block in blocks))
+                number, vectors = self._next_segment(), [block.vectors for block in blocks]
+                on_the_way = pool.submit(segments.write_rows, self.root, number, ids, vectors)
+                for block in blocks:
+                    self._insert_items(block, next_id, class_of)
+                    next_id += len(block.names)
+                written.append(self._adopt_segment(number, ids, *on_the_way.result()))
         return written
 
     def _insert_items(self, block: Block, first_id: int, class_of: dict[Label, int]) -> None:
@@ -99,14 +104,15 @@ class Writer:
         small = [(i, image) for i, image in zip(ids, block.thumbnails, strict=True) if image is not None]
         self.catalogue.insert("thumbnails", small)
 
-    def _segment(self, first_id: int, blocks: Sequence[Block]) -> Segment:
-        n = sum(len(block.names) for block in blocks)
-        return self.new_segment(np.arange(first_id, first_id + n), [block.vectors for block in blocks])
-
     def new_segment(self, ids: Array, blocks: Sequence[Array]) -> Segment:
         """Write vectors under ids (ascending); all of them are alive."""
-        number = self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM segments")[0][0]
-        own_ids, vectors = segments.write_rows(self.root, number, ids, blocks)
+        number = self._next_segment()
+        return self._adopt_segment(number, ids, *segments.write_rows(self.root, number, ids, blocks))
+
+    def _next_segment(self) -> int:
+        return int(self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM segments")[0][0])
+
+    def _adopt_segment(self, number: int, ids: Array, own_ids: Written, vectors: Written) -> Segment:
         self.catalogue.insert("segments", [(number, self.operation, len(ids))])
         self.adopt("ids", own_ids, number)
         self.adopt("vectors", vectors, number)
@@ -118,7 +124,19 @@ class Writer:
         return segment
 
 
-def write_models(root: Path, hasher: SIH, version: int) -> dict[str, files.Written]:
+def _filling_segments(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+    """Blocks put together until they fill a segment; the last may not."""
+    waiting: list[Block] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(len(each.names) for each in waiting) >= segments.rows_of(block.vectors.shape[1]):
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def write_models(root: Path, hasher: SIH, version: int) -> dict[str, Written]:
     """Files that are not in the catalogue yet: what searches need, what the next update needs, and the ids
     of the training rows.
     """
