@@ -37,7 +37,8 @@ def test_every_bit_is_certified():
     # A gap of a millionth of F(0) = C n counts as closed as well, however small the optimum.
     solved = hasher._learner.machines
     assert (solved.upper() - solved.lower() <= np.maximum(1e-3 * solved.upper(), 1e-6 * solved.C * 500)).all()
-    assert hasher.report_.rounds[0].bits_trained == 12
+    # Four classes can be split in seven ways; the other five of twelve bits repeat some of them.
+    assert hasher.report_.rounds[0].bits_trained == 7
 
 
 def test_objective_is_eq_1_computed_the_slow_way():

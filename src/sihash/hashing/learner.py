@@ -128,7 +128,7 @@ class Learner:
         s = self.settings
         while len(report.rounds) < s.max_iter:
             with report.phase("binary SVMs"):
-                solution = solve_machines(self.machines, s.tol)
+                solution = solve_machines(self.machines, s.tol, self.table.words[self.table.live()])
             with report.phase("multi-class SVM"):
                 self.class_svm = self._solve_classes()
             with report.phase("codes"):

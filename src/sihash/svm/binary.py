@@ -82,10 +82,10 @@ def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
     raise ValueError(f"method must be 'ocas' or 'smooth', got {method!r}.")
 
 
-def solve_machines(machines: Machines, tol: float) -> Solution:
-    """Train machines by the solver that they belong to."""
+def solve_machines(machines: Machines, tol: float, words: Array | None = None) -> Solution:
+    """Train machines by the solver that they belong to; ``words`` as in `smooth.solve`."""
     if isinstance(machines, SmoothMachines):
-        return smooth.solve(machines, tol)
+        return smooth.solve(machines, tol, words=words)
     assert isinstance(machines, ocas.OcasMachines)
     return ocas.solve(machines, tol)
 

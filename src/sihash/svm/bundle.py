@@ -55,6 +55,11 @@ class Bundle:
         self.g[bits, :, slot], self.a[bits, :, slot] = g.swapaxes(0, 1), a.swapaxes(0, 1)
         self.touch(bits, slot)
 
+    def take(self, bits: Array, g: Array, a: Array, b: Array, newest: Array) -> None:
+        """Replace all planes of ``bits``, and their dual weights."""
+        self.g[bits], self.a[bits], self.b[bits], self.newest[bits] = g, a, b, newest
+        self._K = None
+
     def touch(self, bits: Array, slot: int) -> None:
         """The planes of ``slot`` were changed: they are the newest now; what depends on them is renewed."""
         self.newest[bits] = slot

@@ -31,6 +31,7 @@ from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
 from sihash.svm.smooth_machines import ASCENDED, MEMORY, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
+from sihash.svm.twins import find_twins
 from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
@@ -42,9 +43,14 @@ MAX_STEPS = 300
 FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
 
 
-def solve(machines: SmoothMachines, tol: float, max_steps: int = MAX_STEPS) -> Solution:
-    """Bring every bit to a certified relative gap of ``tol``, from wherever ``machines`` stands."""
-    run = _Run(machines, tol)
+def solve(
+    machines: SmoothMachines, tol: float, max_steps: int = MAX_STEPS, words: Array | None = None
+) -> Solution:
+    """Bring every bit to a certified relative gap of ``tol``, from wherever ``machines`` stands.
+
+    ``words`` (n × m) are the distinct rows of signs, if they are known: equal columns are solved once.
+    """
+    run = _Run(machines, tol, words)
     few = len(machines.rows) <= FEW_ROWS
     while len(run.bits) and run.n_taken < (min(max_steps, FEW_STEPS) if few else max_steps):
         run.step()
@@ -57,7 +63,7 @@ def solve(machines: SmoothMachines, tol: float, max_steps: int = MAX_STEPS) -> S
 class _Run:
     """One solve: the bits still open, and what the blocks hold of them in their scratch."""
 
-    def __init__(self, machines: SmoothMachines, tol: float) -> None:
+    def __init__(self, machines: SmoothMachines, tol: float, words: Array | None = None) -> None:
         self.M, self.tol, self.rows = machines, tol, machines.rows
         self.log = Log()
         self.n_taken = 0
@@ -69,6 +75,9 @@ class _Run:
         self.converged = machines.closed(self.upper, self.lower, tol)
         self.log.step(self.upper, self.lower)
         self.bits = np.flatnonzero(~self.converged)
+        self.twins = None if words is None else find_twins(words, machines.W, self.bits)
+        if self.twins:
+            self.bits = np.setdiff1d(self.bits, self.twins.bits)
         if len(self.bits):
             self._open()
 
@@ -259,6 +268,12 @@ class _Run:
         # At a closed gap rounding may lift the lower bound above the upper one.
         lower = np.minimum(self.lower, self.upper)
         M.known_lower[:] = lower
+        if self.twins and len(self.twins.bits):
+            twins, leaders = self.twins.bits, self.twins.leaders
+            self.twins.follow(M)
+            self.upper[twins], lower[twins] = self.upper[leaders], lower[leaders]
+            self.converged[twins] = self.converged[leaders]
+            self.log.step(self.upper, lower)
         return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 
 
