@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.scale disk`` runs a fit with Φ in scratch files in a process that may take 3 GB of
 memory, and sets steps on disk beside steps in memory, in turns. ``dask`` sets a fit on a Dask cluster of
-one worker beside a local one, in turns, and weighs what a step sends for two numbers of rows. ``growth``
+one worker beside a local one, in turns, and weighs its messages for two numbers of rows. ``growth``
 measures the cost of a step from 50,000 to 1,000,000 rows, in seconds of the processor. Data are made: ten
 overlapping classes. Only ratios within one run mean anything.
 """
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -122,9 +123,12 @@ def dask(args: argparse.Namespace) -> None:
             min(map(seconds, runs["dask"])) / min(map(seconds, runs[None])) for seconds in (cost, total)
         )
         print(f"{n:,} × {args.anchors:,} × {N_BITS}, one worker / local: a step {step:.2f}, a fit {fit:.2f}")
-        for rows in (n // 2, n):
-            sent, n_steps = weighed(X[:rows], y[:rows], args)
-            print(f"{rows:,} rows: {sent / n_steps / 2**20:.2f} MB a step")
+        half, whole = (weighed(X[:rows], y[:rows], args) for rows in (n // 2, n))
+        for name in sorted(half.keys() & whole.keys(), key=lambda name: -max(whole[name])):
+            print(
+                f"{name:>12}: {max(half[name]) / 2**20:.3f} MB a message with {n // 2:,} rows "
+                f"({len(half[name])} of them), {max(whole[name]) / 2**20:.3f} with {n:,} ({len(whole[name])})"
+            )
 
 
 def cost(report: Any) -> float:
@@ -136,23 +140,25 @@ def total(report: Any) -> float:
     return float(report.total_seconds)
 
 
-def weighed(X: Array, y: Array, args: argparse.Namespace) -> tuple[int, int]:
-    """Bytes of all messages of a fit but those that lay the rows out, as they are serialised; steps."""
-    call, sent = Crew.call, 0
+def weighed(X: Array, y: Array, args: argparse.Namespace) -> dict[str, list[int]]:
+    """Bytes of the messages of a fit and their answers, as they are serialised, by what is asked."""
+    call = Crew.call
+    sent: dict[str, list[int]] = defaultdict(list)
 
     def weigh(crew: Any, places: list[int], method: str, calls: Any) -> Any:
-        nonlocal sent
         answers = call(crew, places, method, calls)
         if method == "run":
-            sent += len(pickle.dumps(calls, 5)) + len(pickle.dumps(answers, 5))
+            _, function, own, *_ = calls[0]
+            asked = next((each for each in own if callable(each)), function)
+            sent[asked.__name__].append(len(pickle.dumps(calls, 5)) + len(pickle.dumps(answers, 5)))
         return answers
 
     Crew.call = weigh  # type: ignore[method-assign]
     try:
-        report = hasher("dask", args).fit(X, y).report_
+        hasher("dask", args).fit(X, y)
     finally:
         Crew.call = call  # type: ignore[method-assign]
-    return sent, int(sum(r.n_steps.max() for r in report.rounds))
+    return sent
 
 
 # Growth.

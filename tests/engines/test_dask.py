@@ -197,8 +197,11 @@ def test_rows_that_nobody_needs_are_let_go(client):
     for k in range(4):
         hasher.remove([k])
     crew = hasher._learner.machines.rows.crew
-    gc.collect()
-    hasher.remove([4])
+    for k in range(4, 10):  # garbage is collected in its own time, and forgotten with the next call
+        gc.collect()
+        hasher.remove([k])
+        if max(crew.call([0, 1], "n_held", [(), ()])) <= 2:
+            break
     assert max(crew.call([0, 1], "n_held", [(), ()])) <= 2
 
 
