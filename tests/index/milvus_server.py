@@ -27,13 +27,16 @@ class Server:
     def address(self) -> str:
         return f"127.0.0.1:{self._ports['proxy_port']}"
 
-    def start(self) -> None:
+    def start(self, **settings: object) -> None:
+        """``settings`` are those of Milvus, with __ for the dots in their names."""
         self._server = MilvusServer(_Config(**self._ports), wait_for_started=False)
         self._server.webservice_port = free_port()
         self._server.set_base_dir(str(self._folder))
         self._server.config.set("authorization_enabled", True)
         # It is killed, and the next one waits so many seconds for it to come back.
         self._server.config.set("common.session.ttl", 5)
+        for name, value in settings.items():
+            self._server.config.set(name.replace("__", "."), value)
         os.environ["ETCD_CONFIG_PATH"] = str(self._folder / "etcd.yaml")
         try:
             self._server.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import time
 
 import numpy as np
 import pytest
@@ -331,3 +332,47 @@ def test_a_database_whose_server_is_away(tmp_path):
     with pytest.raises(DatabaseError, match="No Milvus server answers"):
         lonely.search(X[:1].astype(np.float32))
     assert lonely.classify(X[:1].astype(np.float32))
+
+
+def wait_until_refused(write):
+    """The server looks at its quotas every three seconds."""
+    for _ in range(30):
+        try:
+            write()
+        except IndexServerError:
+            return
+        time.sleep(1)
+    raise AssertionError("The server takes everything.")
+
+
+def test_a_server_that_is_full(server, filled, database):
+    """It takes no more writes, as with a quota that is used up: said plainly, and nothing is lost."""
+    index, oracle = filled
+    served, exact, X, y, url = database
+    queries = X[1000:1010].astype(np.float32)
+    assert_same_hits(served, exact, queries)
+    rng = np.random.default_rng(7)
+    codes = random_codes(rng, 3, 32)
+    oracle_codes = random_codes(np.random.default_rng(0), 200, 32)[:3]
+    server.stop()
+    server.start(quotaAndLimits__enabled=True, quotaAndLimits__limitWriting__forceDeny=True)
+    try:
+        full = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+        wait_until_refused(lambda: full.put(np.arange(3), oracle_codes))
+        with pytest.raises(IndexServerError, match="takes no more codes"):
+            full.add(np.arange(900, 903), codes)
+        with pytest.raises(IndexServerError, match="takes no more codes"):
+            full.prepare(full.version + 1, [(np.arange(3), codes)], 3)
+        same_answers(full, oracle, rng)
+        for each in (served, exact):
+            each.add(X[600:700], y[600:700])  # in the database for good, whatever becomes of the index
+        with pytest.raises(DatabaseError, match="takes no more codes"):
+            served.search(queries, rank="hamming")
+    finally:
+        server.stop()
+        server.start()
+    roomy = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+    for each in (roomy, oracle):
+        each.add(np.arange(900, 903), codes)
+    same_answers(roomy, oracle, rng)
+    assert_same_hits(served, exact, queries)

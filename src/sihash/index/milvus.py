@@ -40,7 +40,7 @@ TRIED = 200  # codes with which `describe` measures recall
 MOST = 16_384  # results for one query that Milvus gives at most
 ROWS = 10_000  # rows of one insertion, ids of one deletion, terms of one filter
 QUERIES = 1000  # queries of one request
-NOT_FOUND = 100  # Milvus' code for a collection that is not there
+NOT_FOUND, QUOTA = 100, 9  # Milvus' codes for a collection that is not there, and a quota that is used up
 # A change waits until it is seen, so searches need not wait, as they would with "Strong". But a server that
 # was just started reads its log again, and "Eventually" would search what it has read so far.
 CONSISTENCY = "Bounded"
@@ -359,6 +359,10 @@ class MilvusIndex:
             if error.code == NOT_FOUND:
                 raise IndexServerError(
                     f"Version {self.version} of {self._name} is no longer on {self._address}; open it again."
+                ) from error
+            if error.code == QUOTA:
+                raise IndexServerError(
+                    f"Milvus at {self._address} takes no more codes: {error.message}; give it room, and try again."
                 ) from error
             raise IndexServerError(f"Milvus at {self._address} failed: {error.message}") from error
 
