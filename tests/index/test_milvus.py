@@ -348,7 +348,7 @@ def wait_until_refused(write):
 def test_a_server_that_is_full(server, filled, database):
     """It takes no more writes, as with a quota that is used up: said plainly, and nothing is lost."""
     index, oracle = filled
-    served, exact, X, y, url = database
+    served, exact, X, y, _ = database
     queries = X[1000:1010].astype(np.float32)
     assert_same_hits(served, exact, queries)
     rng = np.random.default_rng(7)

@@ -362,7 +362,8 @@ class MilvusIndex:
                 ) from error
             if error.code == QUOTA:
                 raise IndexServerError(
-                    f"Milvus at {self._address} takes no more codes: {error.message}; give it room, and try again."
+                    f"Milvus at {self._address} takes no more codes: {error.message}; "
+                    "give it room, and try again."
                 ) from error
             raise IndexServerError(f"Milvus at {self._address} failed: {error.message}") from error
 
