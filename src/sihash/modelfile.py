@@ -47,7 +47,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[st
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_directory(target.parent)
+    sync_folder(target.parent)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -94,7 +94,8 @@ def _digest_place(blob: bytes) -> int:
     return blob.index(key) + len(key)
 
 
-def _sync_directory(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Bring the names of the files in a folder to the disk."""
     if os.name == "nt":  # directories cannot be opened there
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sihash.cli.output import errors_told, phase_bars
-from sihash.cli.shared import AllowRejects, Json, Labels, emit_added, numbers
+from sihash.cli.shared import AllowRejects, Json, Labels, Mean, Size, Std, Tensor, emit_added, numbers
 
 
 class Solver(StrEnum):
@@ -44,12 +44,10 @@ def create(
         str,
         typer.Option(help="Of images: gist, pixels or onnx:<file>; auto is gist.", autocompletion=_features),
     ] = "auto",
-    size: Annotated[int | None, typer.Option(help="Side to which images are resized, in pixels.")] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406.")
-    ] = None,
-    std: Annotated[str | None, typer.Option(help="onnx: deviation of each channel.")] = None,
-    tensor: Annotated[str | None, typer.Option(help="onnx: name of the output to use.")] = None,
+    size: Size = None,
+    mean: Mean = None,
+    std: Std = None,
+    tensor: Tensor = None,
     labels: Labels = None,
     solver: Annotated[Solver, typer.Option(help="Of the binary SVMs.")] = Solver.auto,
     index: Annotated[

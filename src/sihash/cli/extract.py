@@ -10,19 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from sihash.cli.output import REJECTED, emit, errors_told, progress_bar, talk
-from sihash.cli.shared import AllowRejects, Json, numbers
+from sihash.cli.shared import AllowRejects, Json, Mean, Size, Std, Tensor, numbers
 
 
 def extract(
     source: Annotated[str, typer.Argument(help="A data set's name, or a folder, archive or file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
     features: Annotated[str, typer.Option(help="gist, pixels, onnx:<file>, or none for vectors.")] = "gist",
-    size: Annotated[int | None, typer.Option(help="Side to which images are resized, in pixels.")] = None,
-    mean: Annotated[
-        str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406.")
-    ] = None,
-    std: Annotated[str | None, typer.Option(help="onnx: deviation of each channel.")] = None,
-    tensor: Annotated[str | None, typer.Option(help="onnx: name of the output to use.")] = None,
+    size: Size = None,
+    mean: Mean = None,
+    std: Std = None,
+    tensor: Tensor = None,
     labels: Annotated[
         str | None, typer.Option(help="Labels file of an .npy, label column of a table.")
     ] = None,

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 Database = Annotated[Path, typer.Argument(metavar="DB", help="A database made by `sihash create`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AllowRejects = Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")]
+Size = Annotated[int | None, typer.Option(help="Side to which images are resized, in pixels.")]
+Mean = Annotated[str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406.")]
+Std = Annotated[str | None, typer.Option(help="onnx: deviation of each channel.")]
+Tensor = Annotated[str | None, typer.Option(help="onnx: name of the output to use.")]
 Labels = Annotated[
     str | None,
     typer.Option(

@@ -21,6 +21,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.errors import CorruptFile
+from sihash.modelfile import sync_folder
 
 CHUNK = 1 << 22  # bytes hashed at a time
 
@@ -48,13 +49,7 @@ class Disk:
         path.mkdir(exist_ok=True)
 
     def sync_folder(self, path: Path) -> None:
-        if os.name == "nt":  # folders cannot be opened there
-            return
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(path)
 
     def unlink(self, path: Path) -> None:
         path.unlink(missing_ok=True)

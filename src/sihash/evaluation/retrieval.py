@@ -29,6 +29,7 @@ import numpy as np
 from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.codes import as_words
+from sihash.popcount import popcount
 from sihash.threads import map_threads
 
 BLOCK_QUERIES = 512  # ranked at a time by each thread ...
@@ -218,7 +219,7 @@ def _histograms(queries, query_tags, items, item_tags, several, first_self, n_ra
             if i != itself:
                 distance = 0
                 for w in range(n_words):
-                    distance += _popcount(queries[q, w] ^ items[i, w])
+                    distance += popcount(queries[q, w] ^ items[i, w])
                 totals[q, distance] += 1
                 if several:
                     shared = np.uint64(0)
@@ -228,12 +229,3 @@ def _histograms(queries, query_tags, items, item_tags, several, first_self, n_ra
                 elif query_tags[q, 0] == item_tags[i, 0]:
                     hits[q, distance] += 1
     return hits, totals
-
-
-@numba.njit(cache=True, inline="always")
-def _popcount(x):  # type: ignore[no-untyped-def]
-    # Written so that LLVM recognises it and emits the processor's own instruction.
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))

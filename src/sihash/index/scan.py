@@ -12,6 +12,7 @@ from sihash.checks import check_count
 from sihash.codes import as_words
 from sihash.index.base import check_codes, check_ids, check_radius, check_search
 from sihash.index.slots import Slots
+from sihash.popcount import popcount
 from sihash.threads import map_threads
 
 BLOCK = 4096  # distances computed at a time: they stay in the first-level cache
@@ -170,17 +171,8 @@ def add_distances(query, words, start, distances):  # type: ignore[no-untyped-de
     for w in range(len(query)):
         column, word = words[w, start : start + len(distances)], query[w]
         for i in range(len(distances)):
-            distances[i] += _popcount(column[i] ^ word)
+            distances[i] += popcount(column[i] ^ word)
     least = np.uint16(0xFFFF)
     for i in range(len(distances)):
         least = min(least, distances[i])
     return least
-
-
-@numba.njit(nogil=True, cache=True, inline="always")
-def _popcount(x):  # type: ignore[no-untyped-def]
-    # Written so that LLVM recognises it and counts several words at a time.
-    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.uint16((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
