@@ -105,7 +105,7 @@ def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
     """Cholesky factor of ``I + weight · ΦᵀΦ``, the product estimated from evenly spaced rows."""
     d = rows.n_features
     every = max(1, len(rows) // (SAMPLE_PER_FEATURE * d))
-    gram: Array = np.sum(rows.parts(_gram_of_part, every), axis=0, dtype=np.float64)
+    gram = np.add.reduce(rows.parts(_gram_of_part, every), dtype=np.float64)
     gram *= weight * every
     gram[np.diag_indices(d)] += 1
     return cholesky(gram, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
