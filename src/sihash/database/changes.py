@@ -14,6 +14,7 @@ from sihash._typing import Array
 from sihash.database import learning, segments
 from sihash.database.answers import AddReport, CompactReport, RemoveReport, UndoReport
 from sihash.database.catalogue import FORMAT, Catalogue
+from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
@@ -68,7 +69,7 @@ def create(
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
             models = pool.submit(write_models, root, hasher, 1)
-            _encode(writer, new, hasher, 1, progress)
+            _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
         writer.catalogue.make_indexes()
@@ -128,11 +129,10 @@ def _about(source: Source, first_id: int, n: int) -> dict[str, Any]:
     }
 
 
-def _encode(writer: Writer, new: list[Segment], hasher: SIH, version: int, progress: Progress) -> None:
+def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, progress: Progress) -> None:
     for k, segment in enumerate(new):
         progress("encoding", k / len(new))
-        codes = segments.encode(segment.vectors, hasher)
-        file = segments.write_codes(writer.root, segment.number, version, codes)
+        file = segments.write_codes(writer.root, segment.number, version, encoder.codes(segment))
         writer.adopt("codes", file, segment.number, version)
     progress("encoding", 1.0)
 
@@ -162,7 +162,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         new = writer.ingest(source, _there(writer.catalogue, snapshot.places, first), first, progress)
         n = sum(len(segment.ids) for segment in new)
         if n:
-            _encode(writer, new, snapshot.hasher, version, progress)
+            _encode(writer, new, Encoder(snapshot.hasher), version, progress)
             writer.commit("add", version, _about(source, first, n))
         else:
             writer.catalogue.rollback()
@@ -246,7 +246,7 @@ def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version:
         return 0
     new = writer.new_segment(ids, [segment.vectors[rows] for segment, rows in kept])
     codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
-    file = segments.write_codes(writer.root, new.number, version, [codes])
+    file = segments.write_codes(writer.root, new.number, version, codes)
     writer.adopt("codes", file, new.number, version)
     return 1
 

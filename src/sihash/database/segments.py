@@ -13,12 +13,9 @@ from sihash._typing import Array
 from sihash.database import files
 from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
-from sihash.hashing import SIH
-from sihash.kernel import row_blocks
 
 BYTES = 64 << 20  # vectors in one segment: what is checked before the first of them is used
 FOLDER = "segments"
-ENCODED_ROWS = 1 << 15  # encoded at a time
 
 
 @dataclass
@@ -58,16 +55,10 @@ def write_rows(root: Path, number: int, ids: Array, blocks: Sequence[Array]) -> 
     )
 
 
-def write_codes(root: Path, number: int, version: int, blocks: Sequence[Array]) -> Written:
+def write_codes(root: Path, number: int, version: int, codes: Array) -> Written:
     """File of the packed codes that one model version gives to the items of a segment."""
     name = files.unique_name(f"{FOLDER}/{number:06d}.codes.v{version:06d}", "npy")
-    shape = (sum(map(len, blocks)), blocks[0].shape[1])
-    return files.write_array(root, name, shape, np.uint8, blocks)
-
-
-def encode(vectors: Array, hasher: SIH) -> list[Array]:
-    """Packed codes of vectors, in blocks."""
-    return [hasher.transform(vectors[rows]) for rows in row_blocks(len(vectors), ENCODED_ROWS)]
+    return files.write_array(root, name, codes.shape, np.uint8, [codes])
 
 
 class Places:

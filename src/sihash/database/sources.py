@@ -96,9 +96,11 @@ class Source:
     def blocks(self, known: Known) -> Iterator[Block]:
         raise NotImplementedError
 
-    def _fresh(self, numbers: Sequence[int], contents: Sequence[bytes], known: Known) -> list[int]:
+    def _fresh(self, numbers: Sequence[int], contents: Sequence[bytes], known: Known) -> Sequence[int]:
         """Positions of the contents that are new, the first of equal ones; the others are skipped."""
         seen = known(list(contents))
+        if not seen and len(set(contents)) == len(contents):
+            return range(len(contents))
         fresh = []
         for k, content in enumerate(contents):
             if content in seen:

@@ -15,6 +15,7 @@ from sihash._typing import Array
 from sihash.database import files, learning, segments
 from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
+from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
@@ -32,7 +33,7 @@ class _Version:
     """A version in the making: its files are on the disk, and not in the catalogue yet."""
 
     number: int
-    hasher: SIH
+    encoder: Encoder
     models: dict[str, files.Written]
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment
     n_bits_changed: int = 0
@@ -42,9 +43,9 @@ class _Version:
         """Write new codes for a segment, unless all of it is dead or it has them."""
         if segment.number in self.codes or not segment.alive.any():
             return
-        blocks = segments.encode(segment.vectors, self.hasher)
-        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, blocks)
-        changed = np.bitwise_count(np.concatenate(blocks) ^ segment.codes)[segment.alive]
+        codes = self.encoder.codes(segment)
+        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, codes)
+        changed = np.bitwise_count(codes ^ segment.codes)[segment.alive]
         self.n_bits_changed += int(changed.sum())
         self.n_encoded += int(segment.alive.sum())
 
@@ -67,7 +68,7 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
                 progress("learning", 1.0)
             if not report.changed:
                 return report
-            version = _Version(snapshot.log.next_version, hasher, {})
+            version = _Version(snapshot.log.next_version, Encoder.after_learning(hasher), {})
             with _timed(seconds, "encoding"):
                 version.models = write_models(root, hasher, version.number)
                 for k, segment in enumerate(snapshot.places.segments):
@@ -171,7 +172,7 @@ def _switch(
         bits = max(1, version.n_encoded * snapshot.n_bits)
         report = replace(report, bits_changed=version.n_bits_changed / bits)
         details = {"strategy": report.strategy, "report": report.text, "bits_changed": report.bits_changed}
-        details |= {"n_training": len(version.hasher.ids_), "seconds": report.seconds}
+        details |= {"n_training": len(version.encoder.hasher.ids_), "seconds": report.seconds}
         details |= {
             "compared": report.compared,
             "n_learned": report.n_learned,

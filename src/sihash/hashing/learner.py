@@ -32,6 +32,7 @@ Result = TypeVar("Result")
 
 N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 N_CALIBRATION_ROWS = 10_000
+ROUNDING = 1e-5  # of a score, as a share of the length of the weights: some hundred times what float32 does
 MOST_LOSSES = 10  # of machines with rows that one run gets over
 
 
@@ -204,10 +205,24 @@ class Learner:
             self.calibration = calibrate(second_stage(H, self.class_svm.W), position[y])
         return self.calibration
 
+    def hashes(self) -> tuple[Array, Array]:
+        """The packed codes that rows hash to, in the order in which they came, and which are certain."""
+        doubt = (ROUNDING * np.linalg.norm(self.machines.W, axis=1)).astype(np.float32)
+        rows, snapshot = self.machines.rows, self.machines.snapshot()
+        found = self.with_rows(lambda: rows.map(_hashes, snapshot, doubt))
+        packed, certain, keys = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(keys)
+        return packed[order], certain[order]
+
     def in_order(self, name: str) -> Array:
         """A row array in the order in which the rows came."""
         values, keys = self.with_rows(lambda: [self.machines.rows.column(each) for each in (name, "key")])
         return values[np.argsort(keys)]
+
+
+def _hashes(block: Block, snapshot: Snapshot, doubt: Array) -> tuple[Array, Array, Array]:
+    scores = snapshot.scores(block)
+    return codes.pack(codes.sign(scores)), np.all(np.abs(scores) > doubt, axis=1), block["key"]
 
 
 def _calibration_rows(block: Block, snapshot: Snapshot, every: int) -> tuple[Array, Array]:

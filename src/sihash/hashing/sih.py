@@ -335,6 +335,14 @@ class SIH(Hasher):
             return encode_blocks(X, self.kernel_, self.bit_coef_)
         return super().transform(X)
 
+    def training_hashes(self) -> tuple[Array, Array]:
+        """What `transform` gives for the training rows, in the order of ``ids_``, and where this is certain.
+
+        The codes come from the scores that learning left behind. Where one is so close to zero that rounding
+        may decide the bit, the row is not certain; `transform` has the last word.
+        """
+        return self._learner_to_update().hashes()
+
     def _scores(self, X: Array) -> Array:
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
 
