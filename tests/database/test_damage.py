@@ -117,6 +117,15 @@ def test_bytes_of_the_catalogue(lived_in, folder):
     assert [each for each in noticed if FILE not in each[2]] == []
 
 
+@pytest.mark.parametrize("mask", [0x3C, 0x80])
+def test_a_number_of_operations_beyond_all_reason(lived_in, folder, mask):
+    """The first byte of SQLite's ``user_version``: a number of a thousand millions, or a negative one."""
+    root = small.copy(lived_in, folder / "db")
+    flip(root / FILE, 60, mask)
+    with pytest.raises(CorruptFile, match=r"catalogue.sqlite is damaged: operations are missing"):
+        ImageDatabase(root)
+
+
 def test_a_log_left_by_a_killed_writer(lived_in, folder):
     """What it holds was never acknowledged: it counts, or it does not, as a whole."""
     root = small.copy(lived_in, folder / "db")

@@ -195,8 +195,8 @@ class Catalogue:
                 "operations", "number > ?", (after,)
             )
         ]
-        numbers = list(range(after + 1, self.last_operation() + 1))
-        if [operation.number for operation in found] != numbers:
+        numbers = range(after + 1, self.last_operation() + 1)  # damage may have made it any number
+        if len(found) != len(numbers) or any(o.number != n for o, n in zip(found, numbers, strict=True)):
             raise self.corrupt("operations are missing")
         return found
 
