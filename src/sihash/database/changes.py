@@ -70,9 +70,9 @@ def create(
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
             models = pool.submit(write_models, root, hasher, 1)
             _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
+            writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
-        writer.catalogue.make_indexes()
         n = sum(len(segment.ids) for segment in new)
         details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
         details["report"] = str(hasher.report_)
