@@ -72,9 +72,8 @@ class FaissIndex(ScanIndex):
 
     def _search_lists(self, codes: Array, k: int) -> tuple[Array, Array]:
         distances, ids = self._lists.search(np.ascontiguousarray(codes), k)
-        order = np.lexsort((ids, np.where(ids < 0, self.n_bits + 1, distances)))
-        ids = np.take_along_axis(ids, order, axis=1)
-        return np.where(ids < 0, -1, np.take_along_axis(distances, order, axis=1)), ids
+        distances[ids < 0] = -1  # fewer than k in the lists that were searched
+        return distances, ids
 
     def _take_out(self, ids: Array) -> None:
         if self._lists is not None and len(ids):
