@@ -39,7 +39,7 @@ def test_after_updates_and_a_file(solver, tmp_path):
 
 
 def test_few_classes_and_float64():
-    """Twins, and rows whose scores are computed in another type by `transform`."""
+    """Repeated bits, and rows whose scores are computed in another type by `transform`."""
     X, y = load_digits(n_class=3, return_X_y=True)
     hasher = SIH(**PARAMS).fit(X, y)
     packed, certain = hasher.training_hashes()

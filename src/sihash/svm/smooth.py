@@ -30,8 +30,8 @@ from sihash.svm import dual, linesearch, ocas
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
+from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import ASCENDED, MEMORY, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
-from sihash.svm.twins import find_twins
 from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
@@ -75,9 +75,9 @@ class _Run:
         self.converged = machines.closed(self.upper, self.lower, tol)
         self.log.step(self.upper, self.lower)
         self.bits = np.flatnonzero(~self.converged)
-        self.twins = None if words is None else find_twins(words, machines.W, self.bits)
-        if self.twins:
-            self.bits = np.setdiff1d(self.bits, self.twins.bits)
+        self.repeats = None if words is None else find_repeats(words, machines.W, self.bits)
+        if self.repeats:
+            self.bits = np.setdiff1d(self.bits, self.repeats.bits)
         if len(self.bits):
             self._open()
 
@@ -268,11 +268,11 @@ class _Run:
         # At a closed gap rounding may lift the lower bound above the upper one.
         lower = np.minimum(self.lower, self.upper)
         M.known_lower[:] = lower
-        if self.twins and len(self.twins.bits):
-            twins, leaders = self.twins.bits, self.twins.leaders
-            self.twins.follow(M)
-            self.upper[twins], lower[twins] = self.upper[leaders], lower[leaders]
-            self.converged[twins] = self.converged[leaders]
+        if self.repeats and len(self.repeats.bits):
+            repeats, leaders = self.repeats.bits, self.repeats.leaders
+            self.repeats.follow(M)
+            self.upper[repeats], lower[repeats] = self.upper[leaders], lower[leaders]
+            self.converged[repeats] = self.converged[leaders]
             self.log.step(self.upper, lower)
         return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 

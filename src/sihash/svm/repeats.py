@@ -1,7 +1,7 @@
 """Bits that are one and the same problem: equal columns of signs, or opposite ones.
 
 Few classes can be split in few ways: two in one, four in seven. Longer codes repeat the splits, and what is
-learned of one bit holds for its twins, with the sign turned where their columns are opposite.
+learned of one bit holds for its repeats, with the sign turned where their columns are opposite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TURNED = ("W", "pairs_s", "pairs_y")  # ... and those that turn with the sign
 
 
 @dataclass(frozen=True)
-class Twins:
+class Repeats:
     """``bits`` that need no solving, the bit that each one follows, and with which sign."""
 
     bits: Array
@@ -27,7 +27,7 @@ class Twins:
     signs: Array
 
     def follow(self, machines: SmoothMachines) -> None:
-        """Give the twins everything that their leaders have learned."""
+        """Give the repeats everything that their leaders have learned."""
         for name in _SAME:
             values = getattr(machines, name)
             values[self.bits] = values[self.leaders]
@@ -48,19 +48,19 @@ class Twins:
         return values[self.leaders] * self.signs.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def find_twins(words: Array, W: Array, bits: Array) -> Twins:
-    """Twins among ``bits``, each after its leader: by the words that the rows have (n × m), and weights."""
-    # The weights of twins are equal too, unless the bits have become twins only now.
+def find_repeats(words: Array, W: Array, bits: Array) -> Repeats:
+    """Repeats among ``bits``, each after its leader: by the words that the rows have (n × m), and weights."""
+    # The weights of repeats are equal too, unless the bits have become repeats only now.
     found: dict[tuple[bytes, bytes], tuple[int, float]] = {}
-    twins = []
+    repeats = []
     for j in bits.tolist():
         sign = float(words[0, j])
         key = (sign * words[:, j]).tobytes(), (sign * W[j] + 0.0).tobytes()  # + 0.0: there is but one zero
         leader, own = found.setdefault(key, (j, sign))
         if leader != j:
-            twins.append((j, leader, sign * own))
-    columns = np.array(twins, dtype=float).reshape(-1, 3).T
-    return Twins(columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2])
+            repeats.append((j, leader, sign * own))
+    columns = np.array(repeats, dtype=float).reshape(-1, 3).T
+    return Repeats(columns[0].astype(np.intp), columns[1].astype(np.intp), columns[2])
 
 
 def _follow(block: Block, bits: Array, leaders: Array, signs: Array, n_slots: int) -> None:

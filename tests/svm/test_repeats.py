@@ -6,8 +6,8 @@ from svm_problems import assert_certificate, assert_planes_below_risk, problem
 
 from sihash.svm import smooth
 from sihash.svm.blocks import RowBlocks
+from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import SmoothMachines
-from sihash.svm.twins import find_twins
 
 
 def repeated(n=400, d=12, seed=0):
@@ -22,7 +22,7 @@ def solved(Phi, Y, tol=0.01):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_twins_take_no_steps_and_have_the_certificate_of_their_leader(seed):
+def test_repeats_take_no_steps_and_have_the_certificate_of_their_leader(seed):
     Phi, Y = repeated(seed=seed)
     solution = solved(Phi, Y)
     assert_certificate(solution, Phi, Y, 1.0, 0.01)
@@ -34,7 +34,7 @@ def test_twins_take_no_steps_and_have_the_certificate_of_their_leader(seed):
     np.testing.assert_allclose(solution.history.upper[-1], solution.upper)
 
 
-def test_the_planes_of_twins_lie_below_their_risk():
+def test_the_planes_of_repeats_lie_below_their_risk():
     Phi, Y = repeated()
     machines = solved(Phi, Y).warm
     rng = np.random.default_rng(0)
@@ -43,8 +43,8 @@ def test_the_planes_of_twins_lie_below_their_risk():
     assert_planes_below_risk(machines, machines.W)
 
 
-def test_twins_may_part_and_each_goes_its_own_way():
-    """A warm start in which rows change sign for one of two twins: both end certified, and apart."""
+def test_repeats_may_part_and_each_goes_its_own_way():
+    """A warm start in which rows change sign for one of two repeats: both end certified, and apart."""
     Phi, Y = repeated()
     machines = solved(Phi, Y).warm
     snapshot, block = machines.snapshot(), machines.rows.blocks[0]
@@ -59,11 +59,15 @@ def test_twins_may_part_and_each_goes_its_own_way():
     assert_planes_below_risk(machines, machines.W)
 
 
-def test_only_equal_columns_with_equal_weights_are_twins():
+def test_only_equal_columns_with_equal_weights_are_repeats():
     words = np.array([[1, 1, -1, 1], [1, 1, -1, -1], [-1, -1, 1, 1]], dtype=np.int8)
     W = np.zeros((4, 2))
-    twins = find_twins(words, W, np.arange(4))
-    assert (twins.bits.tolist(), twins.leaders.tolist(), twins.signs.tolist()) == ([1, 2], [0, 0], [1, -1])
+    repeats = find_repeats(words, W, np.arange(4))
+    assert (repeats.bits.tolist(), repeats.leaders.tolist(), repeats.signs.tolist()) == (
+        [1, 2],
+        [0, 0],
+        [1, -1],
+    )
     W[1] = 1
-    assert find_twins(words, W, np.arange(4)).bits.tolist() == [2]
-    assert find_twins(words, W, np.array([1, 3])).bits.tolist() == []
+    assert find_repeats(words, W, np.arange(4)).bits.tolist() == [2]
+    assert find_repeats(words, W, np.array([1, 3])).bits.tolist() == []
