@@ -14,7 +14,16 @@ import small
 from PIL import Image
 
 from sihash import SIH, codes
-from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, ImageDatabase, NoSuchItem
+from sihash.database import (
+    CorruptFile,
+    DatabaseBusy,
+    DatabaseError,
+    ImageDatabase,
+    NoSuchItem,
+    segments,
+    sources,
+    verify,
+)
 from sihash.database.lock import locked
 
 
@@ -417,6 +426,27 @@ def test_an_archive_is_the_same_as_its_folder(pictures, folder):
     assert [i.code for i in from_zip.items()] == [i.code for i in from_folder.items()]
     assert from_zip.thumbnail(0) is None
     assert "<img" not in from_zip.search(pictures / "cat" / "1.png", k=2)[0]._repr_html_()
+
+
+@pytest.mark.parametrize("fills", [3, 1000])
+def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
+    """A picture of an earlier block is recognised, progress grows; segments of one block, or of several."""
+    monkeypatch.setattr(sources, "IMAGES", 4)
+    monkeypatch.setattr(segments, "rows_of", lambda width: fills)
+    db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
+    rng = np.random.RandomState(5)
+    new = [rng.randint(0, 255, (30, 30, 3)).astype(np.uint8) for _ in range(9)]
+    told = []
+    report = db.add(
+        [*new, new[0], new[8]], ["dog"] * 11, progress=lambda phase, done: told.append((phase, done))
+    )
+    assert (report.added, report.skipped) == (list(range(12, 21)), ["image 9", "image 10"])
+    reading = [done for phase, done in told if phase == "reading"]
+    assert reading == sorted(reading)
+    assert len(set(reading)) == 3
+    assert reading[-1] == 1.0
+    assert [item.id for item in ImageDatabase(folder / "db").items(limit=100)] == list(range(21))
+    assert verify(folder / "db") == []
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

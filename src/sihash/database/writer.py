@@ -64,26 +64,28 @@ class Writer:
     def ingest(self, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
         """Write everything that is new in a source; the segments have no codes yet.
 
-        The vectors of a segment are on their way to the disk while its items are noted in the catalogue.
+        The vectors of a segment are on their way to the disk while its last items are noted in the catalogue.
         """
         class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
-        next_id = first_id
-
-        def read(block: Block) -> Block:
-            done = next_id - first_id + len(block.names) + len(source.skipped) + len(source.rejects)
-            progress("reading", min(1.0, done / max(1, len(source))))
-            return block
-
+        waiting: list[Array] = []
+        next_id = start = first_id  # start: of the segment that is being filled
         with ThreadPoolExecutor(1) as pool:
-            for blocks in _filling_segments(map(read, source.blocks(known))):
-                ids = np.arange(next_id, next_id + sum(len(block.names) for block in blocks))
-                number, vectors = self._next_segment(), [block.vectors for block in blocks]
-                on_the_way = pool.submit(segments.write_rows, self.root, number, ids, vectors)
-                for block in blocks:
-                    self._insert_items(block, next_id, class_of)
-                    next_id += len(block.names)
-                written.append(self._adopt_segment(number, ids, *on_the_way.result()))
+            for block in source.blocks(known):
+                own_first, next_id = next_id, next_id + len(block.names)
+                waiting.append(block.vectors)
+                on_the_way = None
+                if next_id - start >= segments.rows_of(block.vectors.shape[1]):
+                    number, ids = self._next_segment(), np.arange(start, next_id)
+                    on_the_way = pool.submit(segments.write_rows, self.root, number, ids, waiting)
+                self._insert_items(block, own_first, class_of)  # at once: the next block may repeat some
+                done = next_id - first_id + len(source.skipped) + len(source.rejects)
+                progress("reading", min(1.0, done / max(1, len(source))))
+                if on_the_way:
+                    written.append(self._adopt_segment(number, ids, *on_the_way.result()))
+                    start, waiting = next_id, []
+        if waiting:
+            written.append(self.new_segment(np.arange(start, next_id), waiting))
         return written
 
     def _insert_items(self, block: Block, first_id: int, class_of: dict[Label, int]) -> None:
@@ -122,18 +124,6 @@ class Writer:
         # Just written: there is nothing to check yet.
         segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
         return segment
-
-
-def _filling_segments(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Blocks put together until they fill a segment; the last may not."""
-    waiting: list[Block] = []
-    for block in blocks:
-        waiting.append(block)
-        if sum(len(each.names) for each in waiting) >= segments.rows_of(block.vectors.shape[1]):
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
 
 
 def write_models(root: Path, hasher: SIH, version: int) -> dict[str, Written]:
