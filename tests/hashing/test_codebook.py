@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sihash.hashing.codebook import CODEBOOKS, make_codebook, new_words, random_words
+from sihash.hashing.codebook import (
+    CODEBOOKS,
+    _cannot_be_farther,
+    _crowding,
+    make_codebook,
+    new_words,
+    random_words,
+)
 
 
 def distances(words):
@@ -36,6 +45,16 @@ def test_separated_words_come_close_to_the_plotkin_bound():
         distances(words).min() >= 16
     )  # with balanced columns the mean is 160/9 = 17.8, so no code has 18 throughout
     assert not words.sum(axis=0).any()
+
+
+@pytest.mark.parametrize(("c", "n_bits"), [(3, 4), (4, 3), (3, 3)])
+def test_words_that_cannot_be_farther(c, n_bits):
+    """Among all codebooks there are: those said to be so are the least crowded of all."""
+    bits = np.array(list(product((-1, 1), repeat=c * n_bits)), dtype=np.int8).reshape(-1, c, n_bits)
+    said = np.array([_cannot_be_farther(words) for words in bits])
+    crowding = np.array([_crowding(words) for words in bits])
+    assert said.any()
+    np.testing.assert_allclose(crowding[said], crowding.min())
 
 
 def test_separated_beats_random():

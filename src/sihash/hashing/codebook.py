@@ -91,8 +91,17 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
         cost = _crowding(words)
         if best is None or cost < best_cost:
             best, best_cost = words, cost
+        if _cannot_be_farther(best):
+            break
     assert best is not None
     return best
+
+
+def _cannot_be_farther(words: Array) -> bool:
+    """Even columns make the mean distance as large as can be; here all distances are that mean, rounded."""
+    c = len(words)
+    V = words.astype(np.int64)
+    return bool(np.abs(V.sum(axis=0)).max() <= c % 2 and np.ptp((V @ V.T)[np.triu_indices(c, 1)]) <= 2)
 
 
 def _n_even_splits(n_classes: int) -> int:
