@@ -73,6 +73,18 @@ def test_equals_the_formula_over_all(n_bits, n_words):
         assert_the_best(answer, items, queries, probabilities, classes, n_bits)
 
 
+def test_more_items_of_the_best_code_than_asked_for_and_some_of_them_gone():
+    """The best code has to make up for those that are gone, or unwanted, before a worse one comes in."""
+    index = SemanticIndex(12, classes_of(12))
+    codes = np.array([[190, 14]] + [[132, 8]] * 9, np.uint8)
+    index.add(np.arange(10), codes)
+    index.remove(np.array([1]))
+    query, probabilities = np.array([[132, 8]], np.uint8), np.full((1, 4), 0.25, np.float32)
+    assert index.search(query, probabilities, 6)[1].tolist() == [[2, 3, 4, 5, 6, 7]]
+    allowed = np.array([0, 2, 4, 6, 7, 8, 9])
+    assert index.search(query, probabilities, 4, allowed)[1].tolist() == [[2, 4, 6, 7]]
+
+
 def test_items_with_one_code_are_ordered_by_id():
     rng = np.random.default_rng(0)
     index = SemanticIndex(16, classes_of(16))

@@ -132,13 +132,16 @@ class SemanticIndex:
                 min(n, part.words.shape[1]),
             )
             starts = part.starts[numbers]
-            counts = np.minimum(part.starts[numbers + 1] - starts, n)
+            held = part.starts[numbers + 1] - starts
+            counts = np.minimum(held, n)
             scores = np.repeat(scores, counts)
             places = np.arange(len(scores)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
             keep = ~part.gone[places]
             if wanted is not None:
                 keep &= _is_in(part.ids[places], wanted)
-            if keep.sum() >= k or n >= len(part.ids):
+            cut = held > counts  # of these codes some items were not looked at: enough only if k were kept
+            enough = keep.sum() >= k and not np.any(cut & (_sums(keep, counts) < k))
+            if enough or n >= len(part.ids):
                 return scores[keep], part.ids[places[keep]]
             n *= 8
 
@@ -204,6 +207,11 @@ class _Part:
         """The packed code of every item."""
         words = np.repeat(np.ascontiguousarray(self.words.T), np.diff(self.starts), axis=0)
         return words.view(np.uint8)[:, :n_bytes]
+
+
+def _sums(values: Array, counts: Array) -> Array:
+    """Sums over runs of so many values each; no run is empty."""
+    return np.add.reduceat(values.astype(np.intp), np.cumsum(counts) - counts)
 
 
 def _is_in(ids: Array, wanted: Array) -> Array:
