@@ -345,20 +345,22 @@ def wait_until_refused(write):
     raise AssertionError("The server takes everything.")
 
 
-def test_a_server_that_is_full(server, filled, database):
+def test_a_server_that_is_full(server, database):
     """It takes no more writes, as with a quota that is used up: said plainly, and nothing is lost."""
-    index, oracle = filled
+    url = f"milvus+http://{server.address}/full"
+    held, oracle = random_codes(np.random.default_rng(0), 200, 32), NumpyIndex(32)
+    for each in (open_index(url, 32), oracle):
+        each.add(np.arange(200), held)
     served, exact, X, y, _ = database
     queries = X[1000:1010].astype(np.float32)
     assert_same_hits(served, exact, queries)
     rng = np.random.default_rng(7)
     codes = random_codes(rng, 3, 32)
-    oracle_codes = random_codes(np.random.default_rng(0), 200, 32)[:3]
     server.stop()
     server.start(quotaAndLimits__enabled=True, quotaAndLimits__limitWriting__forceDeny=True)
     try:
-        full = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
-        wait_until_refused(lambda: full.put(np.arange(3), oracle_codes))
+        full = MilvusIndex(url, 32)
+        wait_until_refused(lambda: full.put(np.arange(3), held[:3]))
         with pytest.raises(IndexServerError, match="takes no more codes"):
             full.add(np.arange(900, 903), codes)
         with pytest.raises(IndexServerError, match="takes no more codes"):
@@ -371,7 +373,7 @@ def test_a_server_that_is_full(server, filled, database):
     finally:
         server.stop()
         server.start()
-    roomy = MilvusIndex(f"milvus+http://{server.address}/{index._name}", 32)
+    roomy = MilvusIndex(url, 32)
     for each in (roomy, oracle):
         each.add(np.arange(900, 903), codes)
     same_answers(roomy, oracle, rng)
