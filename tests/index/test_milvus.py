@@ -18,7 +18,8 @@ from sihash.index import NumpyIndex, open_index
 pytest.importorskip("pymilvus")
 milvus_server = pytest.importorskip("milvus_server")
 from sihash.index import milvus  # noqa: E402
-from sihash.index.milvus import IndexServerError, MilvusIndex  # noqa: E402
+from sihash.index.milvus import MilvusIndex  # noqa: E402
+from sihash.index.milvus_connection import TOKEN, IndexServerError  # noqa: E402
 
 # All in one worker, where tests are spread by group.
 pytestmark = pytest.mark.xdist_group("milvus")
@@ -30,12 +31,12 @@ def server(tmp_path_factory, pytestconfig):
     with open(programs / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one server at a time, however tests are spread
         server = milvus_server.Server(tmp_path_factory.mktemp("milvus"), programs)
-        before = os.environ.get(milvus.TOKEN)
-        os.environ[milvus.TOKEN] = milvus_server.TOKEN
+        before = os.environ.get(TOKEN)
+        os.environ[TOKEN] = milvus_server.TOKEN
         yield server
-        os.environ.pop(milvus.TOKEN)
+        os.environ.pop(TOKEN)
         if before is not None:
-            os.environ[milvus.TOKEN] = before
+            os.environ[TOKEN] = before
         server.stop()
 
 
@@ -215,10 +216,10 @@ def test_a_dropped_index_is_gone(server):
 
 def test_wrong_credentials(server, monkeypatch):
     url = f"milvus+http://{server.address}/anything"
-    monkeypatch.setenv(milvus.TOKEN, "root:wrong")
+    monkeypatch.setenv(TOKEN, "root:wrong")
     with pytest.raises(IndexServerError, match="refuses the credentials in SIHASH_MILVUS_TOKEN"):
         open_index(url, 32)
-    monkeypatch.delenv(milvus.TOKEN)
+    monkeypatch.delenv(TOKEN)
     with pytest.raises(IndexServerError, match="asks for credentials; set SIHASH_MILVUS_TOKEN"):
         open_index(url, 32)
 

@@ -151,7 +151,7 @@ def _search_told(database: ImageDatabase, query: Path) -> str:
     start = time.perf_counter()
     (answer,) = database.search([query], k=5)
     milliseconds = 1000 * (time.perf_counter() - start)
-    found = ", ".join(f"{hit.label} at {hit.distance} bits" for hit in answer.hits)
+    found = ", ".join(f"{hit.label} at {hit.distance} bit{'s' * (hit.distance != 1)}" for hit in answer.hits)
     return f"sihash search DB images/queries/3/{query.name} -k 5\n  {found}; {milliseconds:.0f} ms"
 
 

@@ -64,7 +64,7 @@ def _row(search: Search, moment: str, n_bits: int) -> str:
         figure(
             search.files[hit.id].read_bytes(),
             hit.name,
-            f"a {hit.label}, {hit.distance} bits off",
+            f"a {hit.label}, {hit.distance} bit{'s' * (hit.distance != 1)} off",
             hit.code,
             code,
             n_bits,

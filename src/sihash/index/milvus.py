@@ -9,17 +9,14 @@ no search mixes two; `MilvusIndex.prepare` fills the collection of a new version
 from __future__ import annotations
 
 import logging
-import os
 import re
-import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
-from pymilvus import DataType, MilvusClient, MilvusException
+from pymilvus import DataType, MilvusException
 
 from sihash._typing import Array
 from sihash.checks import check_count
@@ -32,8 +29,8 @@ from sihash.index.base import (
     refuse_missing,
     refuse_present,
 )
+from sihash.index.milvus_connection import IndexServerError, connected, parsed, refuse_silence
 
-TOKEN = "SIHASH_MILVUS_TOKEN"  # the environment variable with "user:password" or an API key
 LISTS_FROM = 200_000  # codes of a version from which it has BIN_IVF_FLAT; below, BIN_FLAT is soon done
 N_LISTS, N_SEARCHED = 1024, 32  # lists, and how many of them a search looks into
 TRIED = 200  # codes with which `describe` measures recall
@@ -47,10 +44,6 @@ CONSISTENCY = "Bounded"
 
 # It writes a traceback for every error that it raises, also for those that are dealt with here.
 logging.getLogger("pymilvus.decorators").setLevel(logging.CRITICAL)
-
-
-class IndexServerError(RuntimeError):
-    """The server of an index cannot be reached, refuses, or fails."""
 
 
 class MilvusIndex:
@@ -82,12 +75,12 @@ class MilvusIndex:
     ) -> None:
         check_count("n_bits", n_bits)
         self.n_bits = n_bits
-        self._address, self._name = _parsed(url)
+        self._address, self._name = parsed(url)
         self._timeout = timeout
         self._mark = mark
         self.version = version or 0
         with self._server():
-            self._client = _connected(self._address, timeout)
+            self._client = connected(self._address, timeout)
             if not self._client.has_collection(self._name, timeout=timeout):
                 self._create(self._own, size)
                 self._client.create_alias(self._own, self._name, timeout=timeout)
@@ -355,7 +348,7 @@ class MilvusIndex:
         try:
             yield
         except MilvusException as error:
-            _refuse_silence(self._address)
+            refuse_silence(self._address)
             if error.code == NOT_FOUND:
                 raise IndexServerError(
                     f"Version {self.version} of {self._name} is no longer on {self._address}; open it again."
@@ -366,45 +359,6 @@ class MilvusIndex:
                     "give it room, and try again."
                 ) from error
             raise IndexServerError(f"Milvus at {self._address} failed: {error.message}") from error
-
-
-def _parsed(url: str) -> tuple[str, str]:
-    """Address and name of ``milvus+http://host:port/name``."""
-    parts = urlsplit(url)
-    name = parts.path.strip("/")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError(
-            f"Credentials do not belong in a URL; set the environment variable {TOKEN} to user:password."
-        )
-    if parts.scheme not in ("milvus+http", "milvus+https") or not parts.hostname:
-        raise ValueError(f"Expected milvus+http://host:port/name, got {url!r}.")
-    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ValueError(
-            f"The name of an index on Milvus is of letters, digits and _, not {name!r}; "
-            "the URL is milvus+http://host:port/name."
-        )
-    return f"{parts.scheme.removeprefix('milvus+')}://{parts.hostname}:{parts.port or 19530}", name
-
-
-def _connected(address: str, timeout: float) -> MilvusClient:
-    _refuse_silence(address)
-    token = os.environ.get(TOKEN, "")
-    try:
-        return MilvusClient(address, token=token, timeout=timeout)
-    except MilvusException as error:
-        refused = f"refuses the credentials in {TOKEN}" if token else f"asks for credentials; set {TOKEN}"
-        raise IndexServerError(f"Milvus at {address} {refused}, or is not ready yet.") from error
-
-
-def _refuse_silence(address: str) -> None:
-    """Find out at once whether anything listens; Milvus' client would try for a long time."""
-    parts = urlsplit(address)
-    try:
-        socket.create_connection((parts.hostname, parts.port), timeout=5).close()
-    except OSError as error:
-        raise IndexServerError(
-            f"No Milvus server answers at {address} ({error}); start it, or check the address."
-        ) from error
 
 
 def _portions(rows: Array) -> list[Array]:
