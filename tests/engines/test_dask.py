@@ -19,7 +19,7 @@ from sihash.engines import rows_from_files
 from sihash.engines.crew import Crew
 from sihash.engines.matrix import Matrix
 from sihash.engines.worker import Part
-from sihash.svm import smooth
+from sihash.svm import band, slopes, smooth, steplength
 from sihash.svm.blocks import RowBlocks
 from sihash.threads import n_threads_of_team
 
@@ -77,7 +77,9 @@ def test_the_same_hash_functions_as_local_through_every_change(client, solver, t
         hasher.remove_classes([1])
     assert_same_optima(local, remote)
     assert_books_are_kept(remote)
-    np.testing.assert_allclose(remote.predict_proba(X[:50]), local.predict_proba(X[:50]), atol=0.2)
+    # A row between two codes may get either.
+    apart = np.abs(remote.predict_proba(X[:50]) - local.predict_proba(X[:50])).max(axis=1)
+    assert np.mean(apart > 0.2) <= 0.05
     assert len(twin.ids_) == 3000, "a copy goes its own way"
     assert_books_are_kept(twin)
     remote.save(tmp_path / "model")
@@ -172,23 +174,32 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
 
 def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
     client.wait_for_workers(2)
-    call, sent = Crew.call, []
+    call, largest = Crew.call, {}
 
     def weigh(crew, places, method, calls):
         answers = call(crew, places, method, calls)
         if method == "run":
-            sent.append(len(pickle.dumps(calls)) + len(pickle.dumps(answers)))
+            _, function, own, *_ = calls[0]
+            asked = next((each for each in own if callable(each)), function)
+            sent = len(pickle.dumps(calls)) + len(pickle.dumps(answers))
+            largest[asked] = max(sent, largest.get(asked, 0))
         return answers
 
     monkeypatch.setattr(Crew, "call", weigh)
-    largest = []
+    found = []
     for n in (30_000, 60_000):
         X, y = made(n, spread=1.6)
-        sent.clear()
+        largest.clear()
         SIH(**PARAMS, kernel_width=0.7, engine="dask").fit(X, y)
-        largest.append(max(sent))
-    # Sampled rows for a bit's own Hessian, up to a thousand, are the largest: their number varies.
-    assert largest[1] <= 1.1 * largest[0]
+        found.append(largest.copy())
+    few, many = found
+    assert {slopes.evaluate, steplength._pulls} <= few.keys() & many.keys()
+    # Rows for a bit's own Hessian are sampled: how many there are varies, up to a thousand.
+    few.pop(band._band_rows, 0)
+    assert many.pop(band._band_rows, 0) <= 1.05 * band.MOST_ROWS * 4 * (PARAMS["n_anchors"] + 1)
+    # Others grow with the bits that are still open, never with the rows.
+    both = few.keys() & many.keys()
+    assert max(many[function] for function in both) <= 1.1 * max(few[function] for function in both)
 
 
 def test_rows_that_nobody_needs_are_let_go(client):

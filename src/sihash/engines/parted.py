@@ -102,7 +102,7 @@ class PartedRows(RowBlocks):
     def by_group(
         self, n_groups: int, function: Callable[..., tuple[Array, ...] | None], *args: Any
     ) -> list[Array] | None:
-        parts = self.parts(RowBlocks.by_group, n_groups, function, *args)
+        parts = self.parts(_by_group, n_groups, function, *args)
         found = [part for part in parts if part is not None]
         return _add(found) if found else None
 
@@ -114,8 +114,14 @@ class PartedRows(RowBlocks):
         self.deal(_set_column, np.split(values, stops[:-1]), name)
 
 
+def _by_group(rows: RowBlocks, n_groups: int, function: Callable[..., Any], *args: Any) -> list[Array] | None:
+    """Planes travel in float32, as exact as the products that they are sums of."""
+    sums = rows.by_group(n_groups, function, *args)
+    return None if sums is None else [each.astype(np.float32) if each.ndim > 2 else each for each in sums]
+
+
 def _add(parts: list[list[Array]]) -> list[Array]:
-    totals = [np.array(first) for first in parts[0]]
+    totals = [np.array(first, dtype=np.float64) for first in parts[0]]
     for part in parts[1:]:
         for total, values in zip(totals, part, strict=True):
             total += values

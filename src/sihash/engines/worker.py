@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from contextvars import copy_context
@@ -16,6 +18,10 @@ from sihash.engines.local import Columns, LocalEngine
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import RowBlocks
 from sihash.threads import team
+
+# As in glibc's malloc.h.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT_BYTES = 16 * 2**20  # more than any temporary array of a block
 
 inbox: dict[str, Array] = {}  # vectors that Dask has brought to this process, until a part takes them
 
@@ -36,6 +42,7 @@ class Part:
     """An actor that holds rows by number and lets functions loose on them, with a team of threads."""
 
     def __init__(self, n_threads: int) -> None:
+        keep_freed_memory()
         self._rows: dict[int, RowBlocks] = {}
         self._context, stack = copy_context(), ExitStack()
         self._context.run(stack.enter_context, team(n_threads))
@@ -76,6 +83,18 @@ class Part:
 
     def n_held(self) -> int:
         return len(self._rows)
+
+
+def keep_freed_memory() -> None:
+    """Let glibc hold on to freed memory up to `KEPT_BYTES`, where there is one.
+
+    Dask starts its workers so that they give every temporary array back to the system at once; taking it
+    again, page by page, made a step of the solver a third slower.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        for parameter in (M_TRIM_THRESHOLD, M_MMAP_THRESHOLD):
+            mallopt(parameter, KEPT_BYTES)
 
 
 def own(value: Any) -> Any:
