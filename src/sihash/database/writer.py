@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -64,28 +64,39 @@ class Writer:
     def ingest(self, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
         """Write everything that is new in a source; the segments have no codes yet.
 
-        The vectors of a segment are on their way to the disk while its last items are noted in the catalogue.
+        The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
+        next ones are read; one segment at a time, so that a slow disk holds up a fast source.
         """
         class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
         waiting: list[Array] = []
         next_id = start = first_id  # start: of the segment that is being filled
         with ThreadPoolExecutor(1) as pool:
+            on_the_way: list[tuple[int, Array, Future[tuple[Written, Written]]]] = []
+
+            def arrive() -> None:
+                for number, ids, file in on_the_way:
+                    written.append(self._adopt_segment(number, ids, *file.result()))
+                on_the_way.clear()
+
+            def send() -> None:
+                arrive()
+                number, ids = self._next_segment(), np.arange(start, next_id)
+                file = pool.submit(segments.write_rows, self.root, number, ids, waiting)
+                on_the_way.append((number, ids, file))
+
             for block in source.blocks(known):
                 own_first, next_id = next_id, next_id + len(block.names)
                 waiting.append(block.vectors)
-                on_the_way = None
                 if next_id - start >= segments.rows_of(block.vectors.shape[1]):
-                    number, ids = self._next_segment(), np.arange(start, next_id)
-                    on_the_way = pool.submit(segments.write_rows, self.root, number, ids, waiting)
+                    send()
+                    start, waiting = next_id, []
                 self._insert_items(block, own_first, class_of)  # at once: the next block may repeat some
                 done = next_id - first_id + len(source.skipped) + len(source.rejects)
                 progress("reading", min(1.0, done / max(1, len(source))))
-                if on_the_way:
-                    written.append(self._adopt_segment(number, ids, *on_the_way.result()))
-                    start, waiting = next_id, []
-        if waiting:
-            written.append(self.new_segment(np.arange(start, next_id), waiting))
+            if waiting:
+                send()
+            arrive()
         return written
 
     def _insert_items(self, block: Block, first_id: int, class_of: dict[Label, int]) -> None:
