@@ -20,18 +20,27 @@ def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def normalise(X: Array, mean: Array) -> Array:
+def normalise(X: Array, mean: Array, out: Array | None = None) -> Array:
     """Centre to ``mean``, then scale every row to unit length, in the float type of ``X``.
 
-    A row equal to the mean has no direction and stays zero.
+    A row equal to the mean has no direction and stays zero. ``out`` is filled if given.
     """
-    Z = X - mean.astype(X.dtype)
-    largest = max(Z.max(initial=0), -Z.min(initial=0))
-    if largest > 0 and not 1e-15 < largest < 1e15:  # the squares would leave the range of float32
-        Z /= largest
-    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    Z = np.subtract(X, mean.astype(X.dtype), out=out)
+    with np.errstate(over="ignore"):
+        squares = _squares(Z)
+    if not 1e-30 < squares.min(initial=1) <= squares.max(initial=1) < 1e30:
+        largest = max(Z.max(), -Z.min())
+        if largest > 0 and not 1e-15 < largest < 1e15:  # the squares would leave the range of float32
+            Z /= largest
+            squares = _squares(Z)
+    lengths = np.sqrt(squares)
     Z /= np.where(lengths > 0, lengths, 1)[:, None]
     return Z
+
+
+def _squares(Z: Array) -> Array:
+    """Squared lengths of the rows."""
+    return np.einsum("ij,ij->i", Z, Z)
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,11 @@ class KernelMap:
         E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
 
         def fill(rows: slice) -> None:
-            rbf(normalise(X[rows], self.mean).astype(out.dtype, copy=False), E, out[rows])
+            part = X[rows]
+            n, d = part.shape
+            Z = np.empty((n, d + 2), dtype=part.dtype)  # with room for what the kernel adds to a row
+            normalise(part, self.mean, Z[:, :d])
+            _exponentiate(Z.astype(out.dtype, copy=False), E, out[rows])
 
         map_threads(fill, row_blocks(len(X)))
         return out
@@ -84,11 +97,16 @@ def extended_anchors(A: Array, width: float) -> Array:
 def rbf(Z: Array, extended: Array, out: Array | None = None) -> Array:
     """Kernel features of normalised rows against `extended_anchors`; ``out`` is filled if given."""
     n, d = Z.shape
-    E = np.empty((n, d + 2), dtype=Z.dtype)
-    E[:, :d] = Z
-    E[:, d] = np.einsum("ij,ij->i", Z, Z)
-    E[:, d + 1] = 1
-    exponent = np.matmul(E, extended.T, out=out)
+    roomy = np.empty((n, d + 2), dtype=Z.dtype)
+    roomy[:, :d] = Z
+    return _exponentiate(roomy, extended, out)
+
+
+def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
+    """`rbf` of rows that have room for two more columns behind them."""
+    Z[:, -2] = _squares(Z[:, :-2])
+    Z[:, -1] = 1
+    exponent = np.matmul(Z, extended.T, out=out)
     np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
     return np.exp(exponent, out=exponent)
 

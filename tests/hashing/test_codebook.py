@@ -13,6 +13,7 @@ from sihash.hashing.codebook import (
     CODEBOOKS,
     _cannot_be_farther,
     _crowding,
+    improve_words,
     make_codebook,
     new_words,
     random_words,
@@ -55,6 +56,15 @@ def test_words_that_cannot_be_farther(c, n_bits):
     crowding = np.array([_crowding(words) for words in bits])
     assert said.any()
     np.testing.assert_allclose(crowding[said], crowding.min())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_settled_words_stay(seed):
+    """Words that were left because nothing was gained for a while are not improved by going on."""
+    words = make_codebook("separated", 32, np.full(10, 50), 1.0, np.random.RandomState(seed))
+    again = words.copy()
+    improve_words(again, np.full(10, 50), np.arange(10), 1.0, np.random.RandomState(seed + 100))
+    np.testing.assert_array_equal(again, words)
 
 
 def test_separated_beats_random():

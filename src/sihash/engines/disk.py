@@ -47,6 +47,11 @@ class Scratch:
             self._used += -(-size // mmap.PAGESIZE) * mmap.PAGESIZE  # every array begins a page
         return np.frombuffer(segment, dtype, count, offset=start).reshape(shape)
 
+    def keep(self, array: Array) -> Array:
+        kept = self.empty(array.shape, np.float32)
+        kept[:] = array
+        return kept
+
     def release(self, array: Array) -> None:
         segment = _segment_of(array)
         if segment is not None and hasattr(segment, "madvise"):

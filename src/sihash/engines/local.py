@@ -61,9 +61,8 @@ class LocalEngine:
 
     def _block(self, kernel: KernelMap, columns: Columns, group: int, words: Array) -> Block:
         """A block of these rows: their vectors and features in the store, the rest in memory."""
-        n, d = columns["X"].shape
-        X = self.store.empty((n, d), np.float32)
-        X[:] = columns["X"]
+        X = self.store.keep(columns["X"])
+        n = len(X)
         Phi = kernel(X, self.store.empty((n, kernel.n_features_out), np.float32))
         self.store.release(X)
         self.store.release(Phi)

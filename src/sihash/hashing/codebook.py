@@ -13,6 +13,7 @@ from sihash._typing import Array
 
 CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
+PATIENCE = 8  # tries in vain, as a multiple of the moves there are, until words count as settled
 # What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
 NEW_WORD_BALANCE = 0.005
 UNEVEN_BELOW = 0.5  # price of a surplus from which on few classes get even words only
@@ -59,12 +60,22 @@ def random_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Rando
     The chance of +1 falls with the surplus of +1 among the rows drawn before; large classes first, so
     that small ones can still even out a column.
     """
-    words = np.empty((len(sizes), n_bits), dtype=np.int8)
+    weight = np.asarray(sizes, dtype=float)
+    draws = rng.uniform(size=(len(weight), n_bits))
+    return _draw_words(draws, weight, np.argsort(-weight, kind="stable"), balanced)
+
+
+@numba.njit(cache=True)
+def _draw_words(draws: Array, weight: Array, order: Array, balanced: bool) -> Array:
+    c, n_bits = draws.shape
+    words = np.empty((c, n_bits), np.int8)
     surplus = np.zeros(n_bits)
-    for k in np.argsort(-np.asarray(sizes), kind="stable"):
-        plus = 1 / (1 + np.exp(4.0 * surplus / sizes[k])) if balanced else np.full(n_bits, 0.5)
-        words[k] = np.where(rng.uniform(size=n_bits) < plus, 1, -1)
-        surplus += sizes[k] * words[k]
+    for i in range(c):
+        k = order[i]
+        for j in range(n_bits):
+            plus = 1 / (1 + np.exp(4.0 * surplus[j] / weight[k])) if balanced else 0.5
+            words[k, j] = 1 if draws[i, j] < plus else -1
+            surplus[j] += weight[k] * words[k, j]
     return words
 
 
@@ -122,9 +133,12 @@ def exhaustive_words(n_bits: int, sizes: Array) -> Array:
 def _redraw_equal_columns(words: Array, sizes: Array, balanced: bool, rng: np.random.RandomState) -> None:
     """Draw columns that repeat an earlier one anew, in place; freely where even ones run out."""
     for attempt in range(100):
-        _, first = np.unique(words * words[0], axis=1, return_index=True)
-        again = np.setdiff1d(np.arange(words.shape[1]), first)
-        if not len(again):
+        seen: set[bytes] = set()
+        again = []
+        for j, column in enumerate((words * words[0]).T):
+            again += [j] if column.tobytes() in seen else []
+            seen.add(column.tobytes())
+        if not again:
             break
         words[:, again] = random_words(len(again), sizes, balanced and attempt < 50, rng)
 
@@ -164,9 +178,10 @@ def improve_words(
     # At balance 1, a column off by one average class costs about as much as c pairs at the usual distance.
     price = balance * c
     V = words.astype(np.int64)
-    n_tries = int(min(30 * len(movable) ** 2 * n_bits, 3e7 / c))
+    n_moves = len(movable) ** 2 * n_bits
+    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
     seed = rng.randint(2**31 - 1)
-    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, seed)
+    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
     words[movable] = V[movable].astype(np.int8)
 
 
@@ -179,12 +194,17 @@ def _try_moves(
     cost_of: Array,
     price: float,
     n_tries: int,
+    patience: int,
     seed: int,
 ) -> None:
     np.random.seed(seed)  # noqa: NPY002
     c, n_bits = V.shape
     surplus = weight @ V.astype(np.float64)
+    n_in_vain = 0
     for _ in range(n_tries):
+        n_in_vain += 1
+        if n_in_vain > patience:
+            break
         j = np.random.randint(n_bits)  # noqa: NPY002
         k = movable[np.random.randint(len(movable))]  # noqa: NPY002
         l = movable[np.random.randint(len(movable))]  # noqa: E741, NPY002
@@ -208,6 +228,7 @@ def _try_moves(
                 _flip(V, products, l, j)
             if not alone or _is_alone(V, j):
                 surplus[j] = moved
+                n_in_vain = 0
             else:
                 _flip(V, products, k, j)
                 if pair:

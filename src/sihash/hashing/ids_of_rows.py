@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from itertools import count, islice
+from itertools import count, filterfalse, islice
 
 
 def new_ids(ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]) -> list[Hashable]:
     """Ids of ``n`` rows that join those in ``taken``; without ``ids`` numbers from ``first`` on."""
-    numbers = (k for k in count(first) if k not in taken)
+    numbers = filterfalse(taken.__contains__, count(first))
     names: list[Hashable] = list(islice(numbers, n) if ids is None else ids)
     if len(names) != n:
         raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
-    known = [name for name in names if name in taken]
+    known = list(filter(taken.__contains__, names))
     if known:
         raise ValueError(
             f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id."

@@ -23,6 +23,9 @@ class Store(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """Room for an array, its values not set."""
 
+    def keep(self, array: Array) -> Array:
+        """The float32 values of an array that nobody else needs."""
+
     def release(self, array: Array) -> None:
         """The array is not needed for a while; what it holds stays."""
 
@@ -32,6 +35,9 @@ class Memory:
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
         return np.empty(shape, dtype)
+
+    def keep(self, array: Array) -> Array:
+        return np.ascontiguousarray(array, dtype=np.float32)
 
     def release(self, array: Array) -> None:
         pass

@@ -12,6 +12,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -117,7 +118,7 @@ def _solve(rows: _Rows, W: Array, classes: Array, C: float, tol: float, max_step
         # 2. Exact search on the line from the best point to that minimum.
         D = C * (b @ np.array(planes)).reshape(W.shape) - W
         rates = rows.B @ D.T
-        t = _search(rows, T, rates, float(np.sum(W * D)), float(np.sum(D * D)), C)
+        t = _search(rows.y, rows.s, T, rates, float(np.sum(W * D)), float(np.sum(D * D)), C)
         candidate = rows.objective(W + t * D, C)
         if candidate < upper:
             W, T, upper = W + t * D, T + t * rates, candidate
@@ -149,26 +150,22 @@ def _replace_idle(
     return bigger, np.append(b[keep], 0.0), offsets, planes
 
 
-def _search(rows: _Rows, T: Array, rates: Array, w_dot_d: float, d_dot_d: float, C: float) -> float:
+@numba.njit(nogil=True, cache=True)
+def _search(y: Array, s: Array, T: Array, rates: Array, w_dot_d: float, d_dot_d: float, C: float) -> float:
     """The minimum on a line by bisection with secants on the piecewise linear derivative."""
-
-    def slope(t: float) -> float:
-        worst = rows.losses(T + t * rates).argmax(axis=1)
-        change = rates[rows.index, worst] - rates[rows.index, rows.y]
-        return w_dot_d + t * d_dot_d + C * float(rows.s @ change)
-
     low, high = 0.0, 1.0
-    low_slope, high_slope = slope(low), slope(high)
+    low_slope = w_dot_d + C * _risk_slope(y, s, T, rates, low)
+    high_slope = w_dot_d + high * d_dot_d + C * _risk_slope(y, s, T, rates, high)
     if low_slope >= 0:
         return 0.0
     while high_slope < 0 and high < 1e6:
         low, low_slope = high, high_slope
         high *= 2
-        high_slope = slope(high)
+        high_slope = w_dot_d + high * d_dot_d + C * _risk_slope(y, s, T, rates, high)
     start = abs(low_slope)
     for k in range(N_PASSES):
         middle = low - low_slope * (high - low) / (high_slope - low_slope) if k % 2 else 0.5 * (low + high)
-        middle_slope = slope(middle)
+        middle_slope = w_dot_d + middle * d_dot_d + C * _risk_slope(y, s, T, rates, middle)
         if abs(middle_slope) <= 1e-6 * start or high - low <= 1e-12 * high:
             return middle
         if middle_slope < 0:
@@ -176,6 +173,21 @@ def _search(rows: _Rows, T: Array, rates: Array, w_dot_d: float, d_dot_d: float,
         else:
             high, high_slope = middle, middle_slope
     return 0.5 * (low + high)
+
+
+@numba.njit(nogil=True, cache=True)
+def _risk_slope(y: Array, s: Array, T: Array, rates: Array, t: float) -> float:
+    """Derivative of the risk at the scores ``T + t · rates``: each row pulls by its worst class."""
+    total = 0.0
+    for i in range(len(y)):
+        own = T[i, y[i]] + t * rates[i, y[i]]
+        worst, highest = 0, -np.inf
+        for k in range(T.shape[1]):
+            loss = T[i, k] + t * rates[i, k] - own + (1.0 if k != y[i] else 0.0)
+            if loss > highest:
+                worst, highest = k, loss
+        total += s[i] * (rates[i, worst] - rates[i, y[i]])
+    return total
 
 
 def _checked(B: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
