@@ -1,7 +1,7 @@
 """SIH as a whole: fit beside SDH, the share of matrix products, peak memory, mAP over seeds.
 
 ``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in
-turns, and measures how much of a fit is spent in matrix products. ``memory`` reports the peak memory of a
+turns, and watches how long its threads are inside matrix products. ``memory`` reports the peak memory of a
 fit beside Φ. ``quality`` prints mAP on the test images over seeds. Only ratios within one run mean
 anything.
 """
@@ -12,18 +12,20 @@ import argparse
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from benchmarks.timing import timed
 
-from sihash import SIH, datasets
+from sihash import SIH, datasets, kernel
 from sihash._typing import Array
 from sihash.baselines import SDH
 from sihash.evaluation import leave_one_out
-from sihash.kernel import normalise
-from sihash.kernel_fit import fit_kernel_map
-from sihash.threads import map_threads, team
+from sihash.svm import slopes, smooth_machines, steplength
+from sihash.threads import n_threads
 
 FEATURES = {"cifar10": "gist", "mnist": "pixels"}
 
@@ -53,9 +55,7 @@ def main() -> None:
 
 def speed(X: Array, y: Array, args: argparse.Namespace) -> None:
     width = 0.8 if args.width == "auto" else float(args.width)
-    rng = np.random.RandomState(0)
-    kernel = fit_kernel_map(X, y, args.anchors, args.how, width, rng)
-    anchors = X[rng.permutation(len(X))[: args.anchors]]
+    anchors = X[np.random.RandomState(0).permutation(len(X))[: args.anchors]]
     SIH(n_anchors=20, random_state=0).fit(X[::50], y[::50])
     SDH(n_anchors=20, random_state=0).fit(X[::50], y[::50])
     common = {"n_bits": 32, "anchors": anchors, "kernel_width": width, "random_state": 0}
@@ -63,33 +63,42 @@ def speed(X: Array, y: Array, args: argparse.Namespace) -> None:
     for _ in range(args.seeds):
         sdh = timed(lambda: SDH(**common).fit(X, y))
         hasher = SIH(C_x=args.C, **common)
-        sih = timed(lambda hasher=hasher: hasher.fit(X, y))
-        steps = hasher.report_.rounds[0].n_steps
-        products = timed(lambda steps=steps: the_products(X, kernel, steps))
+        with products_watched() as spent:
+            sih = timed(lambda hasher=hasher: hasher.fit(X, y))
+        products = sum(spent) / n_threads()
         ratios.append(sih / sdh)
         shares.append(products / sih)
         print(
-            f"SDH {sdh:.2f} s, SIH {sih:.2f} s, its products alone {products:.2f} s; {hasher.report_}",
+            f"SDH {sdh:.2f} s, SIH {sih:.2f} s, of it in matrix products {products:.2f} s; {hasher.report_}",
             flush=True,
         )
     print(f"SIH / SDH: {np.median(ratios):.2f}; matrix products: {100 * np.median(shares):.0f} % of a fit")
 
 
-def the_products(X: Array, kernel: Callable[[Array], Array], n_steps: Array) -> None:
-    """The matrix products of a fit: Φ, the sampled Gram matrix, two a step for the bits still open."""
-    E = kernel._extended  # type: ignore[attr-defined]
-    blocks = [slice(s, s + 2048) for s in range(0, len(X), 2048)]
-    with team():
-        Z = normalise(X, kernel.mean)  # type: ignore[attr-defined]
-        parts = map_threads(lambda rows: Z[rows] @ E[:, :-2].T, blocks)
-        d = parts[0].shape[1]
-        every = max(1, len(X) // (16 * d))
-        map_threads(lambda part: part[::every].T @ part[::every], parts)
-        for step in range(int(n_steps.max()) + 1):
-            m = max(int(np.sum(n_steps >= step)), 1)
-            W = np.ones((d, m), np.float32)
-            R = np.ones((2048, m), np.float32)
-            map_threads(lambda part, W=W, R=R: (part @ W, R[: len(part)].T @ part), parts)
+@contextmanager
+def products_watched() -> Iterator[list[float]]:
+    """Seconds of all threads inside `np.matmul`, where the kernel map and the smoothed solver call it."""
+    spent: list[float] = []
+
+    class Watched:
+        def __getattr__(self, name: str) -> Any:
+            return matmul if name == "matmul" else getattr(np, name)
+
+    def matmul(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return np.matmul(*args, **kwargs)
+        finally:
+            spent.append(time.perf_counter() - start)
+
+    modules: tuple[Any, ...] = (kernel, slopes, steplength, smooth_machines)
+    for module in modules:
+        module.np = Watched()
+    try:
+        yield spent
+    finally:
+        for module in modules:
+            module.np = np
 
 
 def memory(args: argparse.Namespace) -> None:

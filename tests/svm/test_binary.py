@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from sihash.svm import ocas, smooth, solve_binary
 from sihash.svm.blocks import RowBlocks
+from sihash.svm.smooth_machines import SmoothMachines
 
 SOLVERS = {"smooth": smooth.solve, "ocas": ocas.solve}
 
@@ -227,6 +228,38 @@ def test_after_sign_flips(method):
     assert np.all(warm.lower <= cold.upper * (1 + ROUNDING))
     assert np.all(cold.lower <= warm.upper * (1 + ROUNDING))
     assert not solve_binary(Phi, Y, 1.0, method=method, warm=first.warm).n_steps.any()
+
+
+def test_where_little_changed_a_kept_dual_point_is_enough():
+    """The weights are still as good as they were: they stay, and only the bound is won back."""
+    Phi, Y = problem(6000, 60, 6, noise=6.0)
+    first = solve_binary(Phi, Y, 1.0, tol=0.1)
+    turned = Y.copy()
+    turned[:10] *= -1
+    second = solve_binary(Phi, turned, 1.0, tol=0.1, warm=first.warm)
+    assert_certificate(second, Phi, turned, 1.0, 0.1)
+    assert not second.n_steps.any()
+    np.testing.assert_array_equal(second.W, first.W)
+    exact = solve_binary(Phi, turned, 1.0, tol=1e-3)
+    assert np.all(second.upper <= 1.01 * exact.upper), "a tenth was allowed, but the weights are better"
+
+
+def test_step_lengths_need_not_be_right(monkeypatch):
+    """Lengths that are off by up to a half cost steps, not the certificate."""
+    rng, right = np.random.RandomState(0), smooth.step_lengths
+    monkeypatch.setattr(smooth, "step_lengths", lambda *args: right(*args) * rng.uniform(0.5, 1.5))
+    Phi, Y = problem(3000, 20, 4, noise=3.0)
+    assert_certificate(solve_binary(Phi, Y, 1.0, tol=0.01), Phi, Y, 1.0, 0.01)
+
+
+def test_a_step_that_goes_too_far_asks_more_rows_for_the_next():
+    Phi, Y = problem(40_000, 5, 3, noise=3.0)
+    run = smooth._Run(SmoothMachines(RowBlocks.of(Phi, Y=Y), 1.0), 0.01)
+    asked = run.every
+    assert asked == 8
+    run.upper[:] = 0  # as if the step were to end far above its start
+    run.step()
+    assert run.every == 4
 
 
 @pytest.mark.parametrize("method", METHODS)

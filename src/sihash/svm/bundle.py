@@ -84,6 +84,8 @@ class Bundle:
         better end counts: planes that each replace an older one leave those weights stale.
         """
         m, n_groups, n_slots, d = self.g.shape
+        if not self.a[bits].any():
+            return np.zeros(len(bits))  # no plane yet: the risk is at least 0
         if self._K is None:
             flat = self.g.reshape(m, n_groups * n_slots, d)
             self._K = np.array(map_threads(lambda j: flat[j] @ flat[j].T, range(m)))

@@ -26,7 +26,7 @@ def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, 
     g, a = bundle.g[bits, :, source], bundle.a[bits, :, source]
     U, several = C * g.sum(axis=1), rows.n_parts > 1
     changes = rows.parts(_sweep_part, U.astype(np.float32), bits, source, target, C, bundle.n_groups, several)
-    g_change, a_change = (sum(each) for each in zip(*changes, strict=True))
+    g_change, a_change = (np.add.reduce(each, dtype=np.float64) for each in zip(*changes, strict=True))
     if several:
         way = C * g_change.sum(axis=1)
         slope = C * a_change.sum(axis=1) - np.einsum("jd,jd->j", U, way)
@@ -59,7 +59,7 @@ def _sweep_part(
 
     threads = np.array_split(np.arange(len(bits)), n_threads_of_team())
     map_threads(sweep, [part for part in threads if len(part)])
-    return g, a
+    return g.astype(np.float32), a
 
 
 def _remember(block: Block, bits: Array, source: int) -> None:
@@ -74,8 +74,10 @@ def _shorten(block: Block, bits: Array, target: int, t: Array) -> None:
 
 @numba.njit(nogil=True, fastmath=True, cache=True)
 def _sweep(Phi: Array, Y: Array, source: Array, target: Array, bits: Array, U: Array, C: float) -> Array:
+    """``u`` of a bit follows its last row when the next one asks for it: both in one way through ``u``."""
     n, d = Phi.shape
     gained = np.zeros(len(bits))
+    last, weight = np.zeros(len(bits), np.intp), np.zeros(len(bits), np.float32)
     for i in range(n):
         square = np.float32(-1)
         for k in range(len(bits)):
@@ -87,15 +89,24 @@ def _sweep(Phi: Array, Y: Array, source: Array, target: Array, bits: Array, U: A
                     square = np.float32(0)
                     for e in range(d):
                         square += Phi[i, e] * Phi[i, e]
-                score = np.float32(0)
-                for e in range(d):
-                    score += U[k, e] * Phi[i, e]
+                score = _follow(U[k], weight[k], Phi[last[k]], Phi[i])
                 wanted = share + (1.0 - Y[i, j] * score) / (C * square)
                 moved = np.float32(min(max(wanted, 0.0), 1.0))
                 change = np.float64(moved) - np.float64(share)
                 target[i, j] = moved
                 gained[k] += change
-                weight = np.float32(C * change * Y[i, j])
-                for e in range(d):
-                    U[k, e] += weight * Phi[i, e]
+                last[k], weight[k] = i, np.float32(C * change * Y[i, j])
+    for k in range(len(bits)):
+        _follow(U[k], weight[k], Phi[last[k]], Phi[last[k]])
     return gained
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def _follow(u: Array, weight: Array, row: Array, following: Array) -> np.float32:
+    """Add ``weight · row`` to ``u``, in place; returns its product with the ``following`` row."""
+    score = np.float32(0)
+    for e in range(len(u)):
+        moved = u[e] + weight * row[e]
+        u[e] = moved
+        score += moved * following[e]
+    return score

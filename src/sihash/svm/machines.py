@@ -54,11 +54,10 @@ class Machines:
     """The SVMs of m bits. ``rows`` holds ``Phi`` (float32) and ``Y`` (int8 ±1, rows × m) for every row."""
 
     share_dtype: type = np.float32
-    restart_qp = True
 
     def __init__(self, rows: RowBlocks, C: float, n_slots: int) -> None:
         self.rows, self.C = rows, C
-        self._shared = False  # whether a twin may still be reading the arrays that a solve writes
+        self._shared: set[str] = set()  # arrays that a solve writes, and a twin may still be reading
         self.m = rows.n_bits
         self.W = np.zeros((self.m, rows.n_features))
         self.risk = np.full(self.m, float(len(rows)))
@@ -73,19 +72,19 @@ class Machines:
         twin.rows, twin.bundle = self.rows.copy(), self.bundle.copy()
         twin.W, twin.risk = self.W.copy(), self.risk.copy()
         twin.known_lower = self.known_lower.copy()
-        twin._shared = True
+        twin._shared = set(self.row_arrays())
         return twin
 
     def row_arrays(self) -> dict[str, type]:
         """The arrays that this solver keeps for every row (rows × m), and writes: their types by name."""
         return {f"pi{slot}": self.share_dtype for slot in range(self.bundle.n_slots)}
 
-    def own_arrays(self) -> None:
+    def own_arrays(self, names: set[str] | None = None) -> None:
         """Copy what a solve writes to, once, so that the twin this one was copied from does not see it."""
-        if not self._shared:
-            return
-        self._shared = False
-        self.rows.map(own_arrays, list(self.row_arrays()))
+        shared = self._shared if names is None else self._shared & names
+        if shared:
+            self.rows.map(own_arrays, sorted(shared))
+            self._shared = self._shared - shared
 
     def state(self) -> dict[str, Array]:
         """All that cannot be had again from the rows, for a file."""
@@ -115,7 +114,7 @@ class Machines:
         self.bundle = Bundle(self.m, self.bundle.n_groups, self.bundle.n_slots, self.rows.n_features)
         self.rows.map(add_arrays, self.row_arrays())
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
-        self._shared = False
+        self._shared = set()
 
     # Rows that change. Blocks count them in and out with a `snapshot`; `count` takes what they sum up to.
 
@@ -144,10 +143,10 @@ class Machines:
     def upper(self) -> Array:
         return 0.5 * np.einsum("jd,jd->j", self.W, self.W) + self.C * self.risk
 
-    def lower(self, bits: Array | None = None) -> Array:
-        """Lower bounds by the kept planes, for ``bits`` (default: all)."""
+    def lower(self, bits: Array | None = None, restart: bool = False) -> Array:
+        """Lower bounds by the kept planes, for ``bits`` (default: all); ``restart`` as in `Bundle.bound`."""
         bits = np.arange(self.m) if bits is None else bits
-        return np.maximum(self.bundle.bound(self.C, bits, self.restart_qp), self.known_lower[bits])
+        return np.maximum(self.bundle.bound(self.C, bits, restart), self.known_lower[bits])
 
     def closed(self, upper: Array, lower: Array, tol: float) -> Array:
         """Which gaps are small enough."""

@@ -33,7 +33,6 @@ class OcasMachines(Machines):
     """Kept between solves: the best weights, and the planes that carry dual weight."""
 
     share_dtype = np.uint8  # the shares of a plane are 0 or 1
-    restart_qp = False
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
         super().__init__(rows, C, FIRST_SLOTS)
@@ -76,7 +75,8 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
         # 1. The line from the best point so far to the minimum of the model.
         direction = M.bundle.minimiser(M.C)[bits] - M.W[bits]
         rows.map(linesearch.rates, np.ascontiguousarray(direction.T, dtype=np.float32))
-        t = _search(M, bits, direction)
+        w_dot_d, d_dot_d = (np.einsum("jd,jd->j", each, direction) for each in (M.W[bits], direction))
+        t = linesearch.search(rows, w_dot_d, d_dot_d, M.C)
         # 2. The best point moves; it never gets worse.
         risk = rows.total(_risks, t.astype(np.float32))[0]
         better = 0.5 * np.sum((M.W[bits] + t[:, None] * direction) ** 2, axis=1) + M.C * risk < upper[bits]
@@ -109,14 +109,6 @@ def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution
     # At a closed gap rounding may lift the lower bound above the upper one.
     M.known_lower[:] = lower
     return Solution(M.W.copy(), upper, np.minimum(lower, upper), n_steps, converged, log.history, M)
-
-
-def _search(M: OcasMachines, bits: Array, direction: Array) -> Array:
-    w_dot_d = np.einsum("jd,jd->j", M.W[bits], direction)
-    d_dot_d = np.einsum("jd,jd->j", direction, direction)
-    hinge = np.zeros(len(bits))
-    first, _ = M.rows.total(linesearch.derivatives, np.zeros(len(bits), np.float32), hinge.astype(np.float32))
-    return linesearch.search(M.rows, w_dot_d, d_dot_d, M.C, hinge, w_dot_d - M.C * first)
 
 
 def _cut(M: OcasMachines, bits: Array, t: Array) -> None:

@@ -8,7 +8,8 @@ of a point splits into
     F(w) − D(p) = ½ ‖w − C g‖²  +  C Σ_i (h(z_i) − p_i (1 − z_i)):
 
 the gradient, which the steps drive to zero, and the price of smoothing, which the width controls. A step
-costs two products with Φ for all bits together: the direction's scores, and the gradient.
+costs two products with Φ for all bits together, the scores of the direction and the gradient, in one pass
+over the rows (`sihash.svm.slopes`): how far to go is found before, on a few of them.
 
 L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width
 Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. The matrix is taken
@@ -21,22 +22,24 @@ from __future__ import annotations
 
 import warnings
 
-import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.svm import dual, linesearch, ocas
+from sihash.svm import dual, linesearch, ocas, slopes
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
 from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import ASCENDED, MEMORY, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
+from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
 from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 ASCENT_SHARE = 0.05  # of the allowed gap: where a step gains less, work on the bound ...
-MAX_ASCENTS = 3  # ... by so many sweeps in a row
+MAX_ASCENTS = 6  # ... by so many sweeps in a row
+RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, the bound is not worth asking for
+NEAR = 3  # times the allowed gap: so near a kept dual point is likely to get there
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 MAX_STEPS = 300
@@ -67,6 +70,7 @@ class _Run:
         self.M, self.tol, self.rows = machines, tol, machines.rows
         self.log = Log()
         self.n_taken = 0
+        self.every = max(1, len(self.rows) // ENOUGH_ROWS)
         self.own: dict[int, BandHessian] = {}
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
@@ -79,39 +83,56 @@ class _Run:
         if self.repeats:
             self.bits = np.setdiff1d(self.bits, self.repeats.bits)
         if len(self.bits):
+            self._certify_first()
+        if len(self.bits):
+            machines.own_arrays()
             self._open()
+
+    def _certify_first(self) -> None:
+        """Where little changed since the last solve the weights still do, and only the bound is missing."""
+        M, bits = self.M, self.bits
+        near = self.upper[bits] - self.lower[bits] <= NEAR * self.tol * self.upper[bits]
+        bits = bits[near & M.fresh[bits]]
+        if not len(bits):
+            return
+        gradient = self._gradient(bits)
+        promised = -0.5 * np.einsum("jd,jd->j", gradient, self._direction(bits, gradient))
+        M.own_arrays({f"pi{ASCENDED}"})
+        self._ascend(bits[self._is_little(promised, bits)], ASCENDED)
+        self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
+        self.log.step(self.upper, self.lower)
+        self.bits = self.bits[~self.converged[self.bits]]
 
     def _open(self) -> None:
         """Lay out margins of the open bits; take the gradient where none is kept."""
         M, bits = self.M, self.bits
-        M.own_arrays()
         stale = bits[~M.fresh[bits]]
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
         self.rows.map(_lay_out, bits)
         if len(stale):
-            self._evaluate(np.zeros(len(bits)))
+            self._evaluate(None)
 
     def step(self) -> None:
         M, bits = self.M, self.bits
         late = self.n_taken - OWN_HESSIAN_AFTER
         if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
             self._take_own_hessians()
-        gradient = M.W[bits] - M.C * self._plane_sum()
-        direction = self._direction(gradient)
-        t = linesearch.search(
+        gradient = self._gradient(bits)
+        direction = self._direction(bits, gradient)
+        t = step_lengths(
             self.rows,
-            np.einsum("jd,jd->j", M.W[bits], direction),
-            np.einsum("jd,jd->j", direction, direction),
+            np.ascontiguousarray(direction.T, dtype=np.float32),
+            self.every,
             M.C,
             M.width[bits],
+            np.einsum("jd,jd->j", direction, direction),
             np.einsum("jd,jd->j", gradient, direction),
-            np.ascontiguousarray(direction.T, dtype=np.float32),
         )
         move = t[:, None] * direction
         M.W[bits] += move
-        self._evaluate(t)
-        self._remember(move, M.W[bits] - M.C * self._plane_sum() - gradient)
+        self._evaluate(move)
+        self._remember(move, self._gradient(bits) - gradient)
         self.n_taken += 1
         self.n_steps[bits] += 1
         self._close_bits()
@@ -138,18 +159,23 @@ class _Run:
         map_threads(own, np.flatnonzero(~shared).tolist())
         return out
 
-    def _plane_sum(self) -> Array:
-        """``g = Σ p y φ`` at the present weights, from the planes of the latest slot."""
-        M, bits = self.M, self.bits
-        return M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
+    def _gradient(self, bits: Array) -> Array:
+        """``w − C Σ p y φ`` at the present weights, from the planes of the latest slot."""
+        M = self.M
+        return M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
 
-    def _evaluate(self, t: Array) -> None:
-        """Move along the line; the slopes there become planes, and with them the bounds are renewed."""
+    def _evaluate(self, move: Array | None) -> None:
+        """Move the margins; the slopes there become planes, and with them the bounds are renewed."""
         M, bits = self.M, self.bits
         slot = M.clock % N_SLOTS
         M.clock += 1
         width = M.width[bits].astype(np.float32)
-        sums = self.rows.by_group(M.bundle.n_groups, _move, t.astype(np.float32), width, bits, f"pi{slot}")
+        where = width, bits, f"pi{slot}"
+        if move is None:
+            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate_here, *where)
+        else:
+            W = np.ascontiguousarray(move.T, dtype=np.float32)
+            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, *where)
         assert sums is not None
         g, a, risk, smoothing = sums
         M.bundle.put(bits, slot, g, a)
@@ -161,11 +187,13 @@ class _Run:
         M, bits = self.M, self.bits
         gain = self.upper[bits] - M.upper()[bits]
         self.upper[bits] = M.upper()[bits]
-        # While steps still gain more than the gap may be, there is no bound to be had that closes it.
-        ripe = bits[gain <= self.tol * self.upper[bits]]
+        if not self._is_little(-gain, bits).all():
+            self.every = -(-self.every // 2)  # a step went too far: its length takes more rows
+        # While steps still gain much of what the gap may be, there is no bound to be had that closes it.
+        ripe = bits[gain <= RIPE_SHARE * self.tol * self.upper[bits]]
         if len(ripe):
-            self.lower[ripe] = np.maximum(self.lower[ripe], M.lower(ripe))
-        self._ascend(bits[gain <= ASCENT_SHARE * self.tol * self.upper[bits]])
+            self.lower[ripe] = np.maximum(self.lower[ripe], M.lower(ripe, restart=True))
+        self._ascend(bits[self._is_little(gain, bits)], int(M.latest[bits[0]]))
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
@@ -180,23 +208,26 @@ class _Run:
             if len(self.bits):
                 self.rows.map(_lay_out, self.bits)
 
-    def _ascend(self, done: Array) -> None:
+    def _is_little(self, gain: Array, bits: Array) -> Array:
+        """Whether what ``bits`` gain by a step is nothing to wait for."""
+        return gain <= ASCENT_SHARE * self.tol * self.upper[bits]
+
+    def _ascend(self, done: Array, source: int) -> None:
         """Where the weights hardly gain any more and only the bound is missing, improve the dual point."""
         M = self.M
-        source = int(M.latest[self.bits[0]])
         for _ in range(MAX_ASCENTS):
             done = done[~M.closed(self.upper, self.lower, self.tol)[done]]
             if not len(done):
                 break
             dual.ascend(self.rows, M.bundle, M.C, done, source, ASCENDED)
-            self.lower[done] = np.maximum(self.lower[done], M.lower(done))
+            self.lower[done] = np.maximum(self.lower[done], M.lower(done, restart=True))
             # Once more, from here, where little is missing.
             gap = self.upper[done] - self.lower[done]
             done, source = done[gap <= 2 * self.tol * self.upper[done]], ASCENDED
 
-    def _direction(self, gradient: Array) -> Array:
-        """L-BFGS, all bits at once; a pair with ``rho = 0`` drops out by itself."""
-        M, bits = self.M, self.bits
+    def _direction(self, bits: Array, gradient: Array) -> Array:
+        """L-BFGS, all ``bits`` at once; a pair with ``rho = 0`` drops out by itself."""
+        M = self.M
         s, y, rho = M.pairs_s[bits], M.pairs_y[bits], M.rho[bits]
         q, alpha = gradient.copy(), np.zeros_like(rho)
         for k in reversed(range(MEMORY)):
@@ -277,8 +308,7 @@ class _Run:
         return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 
 
-# What the blocks do. Scratch: Y, Z (margins), V (their rates along the direction), R (y·p), for the open
-# bits.
+# What the blocks do. Scratch: Y and Z (margins) for the open bits.
 
 
 def _only_bits(block: Block, bits: Array) -> Block:
@@ -286,45 +316,10 @@ def _only_bits(block: Block, bits: Array) -> Block:
 
 
 def _lay_out(block: Block, bits: Array) -> None:
-    Y = np.ascontiguousarray(block["Y"][:, bits])
-    Z = Y * block["S"][:, bits]
-    block.scratch = {"Y": Y, "Z": Z, "V": np.zeros_like(Z), "R": np.empty_like(Z)}
+    open_bits = bits if len(bits) < block["Y"].shape[1] else slice(None)
+    Y = np.ascontiguousarray(block["Y"][:, open_bits])
+    block.scratch = {"Y": Y, "Z": Y * block["S"][:, open_bits]}
 
 
 def _put_back(block: Block, bits: Array) -> None:
     block["S"][:, bits] = block.scratch["Y"] * block.scratch["Z"]
-
-
-def _move(block: Block, t: Array, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
-    """Move the margins by ``t``; returns this block's g (bits × d), Σp, Σh and Σ(h − p(1−z))."""
-    scratch = block.scratch
-    sums = _slopes(scratch["Z"], scratch["V"], t, scratch["Y"], width, scratch["R"], block[slot], bits)
-    return scratch["R"].T @ block["Phi"], sums[0], sums[1], sums[2]
-
-
-@numba.njit(nogil=True, cache=True)
-def _slopes(
-    Z: Array, V: Array, t: Array, Y: Array, width: Array, R: Array, shares: Array, bits: Array
-) -> Array:
-    n, m = Z.shape
-    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
-    sums = np.zeros((3, m))
-    part = np.zeros((3, m), np.float32)
-    for start in range(0, n, 128):
-        for i in range(start, min(start + 128, n)):
-            for j in range(m):
-                z = Z[i, j] + t[j] * V[i, j]
-                u = one - z
-                p = min(max(half + u / width[j], zero), one)
-                h = max(u, zero)
-                Z[i, j] = z
-                R[i, j] = p * Y[i, j]
-                shares[i, bits[j]] = p
-                part[0, j] += p
-                part[1, j] += h
-                part[2, j] += h - p * u
-        for k in range(3):
-            for j in range(m):
-                sums[k, j] += part[k, j]
-                part[k, j] = zero
-    return sums

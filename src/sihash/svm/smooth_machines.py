@@ -11,12 +11,14 @@ from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.counting import Snapshot, Sums
 from sihash.svm.machines import Machines
+from sihash.threads import map_threads
 
 N_SLOTS = 3  # planes kept a group: the last three gradients ...
 ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them
 MEMORY = 6  # curvature pairs kept a bit
 KAPPA = 0.2  # share of rows in the band, per unit of width
 SAMPLE_PER_FEATURE = 16  # rows for the shared Hessian, as a multiple of its order
+GRAM_ROWS = 4096  # of the sample in one product: taller ones are faster
 WIDEST_BAND = 0.5
 
 _KEPT = ("width", "latest", "fresh", "scale", "pairs_s", "pairs_y", "rho")  # one entry a bit each
@@ -113,13 +115,26 @@ def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
 
 def _gram_of_part(rows: RowBlocks, every: int) -> Array:
     """In float32: close enough for a preconditioner, and half as much to send."""
-    (gram,) = rows.total(_gram, every)
-    return gram.astype(np.float32)
+
+    def gram(run: list[Block]) -> Array:
+        Phi = np.concatenate([block["Phi"][::every] for block in RowBlocks(run, rows.store)])
+        return np.matmul(Phi.T, Phi)
+
+    grams = map_threads(gram, _runs(rows.blocks, every))
+    return np.add.reduce(grams, dtype=np.float64).astype(np.float32)
 
 
-def _gram(block: Block, every: int) -> tuple[Array]:
-    Phi = np.ascontiguousarray(block["Phi"][::every])
-    return (Phi.T @ Phi,)
+def _runs(blocks: list[Block], every: int) -> list[list[Block]]:
+    """Blocks that follow each other and have `GRAM_ROWS` of the sample together."""
+    runs: list[list[Block]] = []
+    n = GRAM_ROWS
+    for block in blocks:
+        if n >= GRAM_ROWS:
+            runs.append([])
+            n = 0
+        runs[-1].append(block)
+        n += -(-block.n // every)
+    return runs
 
 
 def rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:

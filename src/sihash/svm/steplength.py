@@ -1,0 +1,77 @@
+"""How far to go along a direction: read off the slopes at a ladder of lengths, on a sample of the rows.
+
+The length need not be exact, for the next direction makes up for it, and the objective at the point reached
+is taken over all rows anyway. So a few thousand rows do, and one visit to the blocks.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from sihash._typing import Array
+from sihash.svm.blocks import Block, RowBlocks
+
+LENGTHS = np.concatenate([[0.0], 2.0 ** np.arange(-4, 4.5, 0.5)])
+REACH = LENGTHS[-1] / LENGTHS[1]
+MAX_LADDERS = 8
+ENOUGH_ROWS = 5_000
+
+
+def step_lengths(
+    rows: RowBlocks, D: Array, every: int, C: float, width: Array, d_dot_d: Array, start_slope: Array
+) -> Array:
+    """Lengths ``t ≥ 0`` that nearly minimise ``½‖w + t d‖² + C Σ h(z + t v)`` for every bit.
+
+    ``D`` (d × bits) holds the directions, the blocks the margins ``Z`` in their scratch; every ``every``-th
+    row is asked. ``start_slope`` is the true (negative) derivative at 0: there the sample cannot be wrong.
+    """
+    scale = np.ones_like(start_slope)
+    for _ in range(MAX_LADDERS):
+        scaled = (D * scale).astype(np.float32)
+        (pull,) = rows.total(_pulls, scaled, every, width.astype(np.float32))
+        t, missed = _meet_zero(
+            scale * start_slope + LENGTHS[:, None] * scale**2 * d_dot_d - C * (pull - pull[0])
+        )
+        missed = np.where(start_slope < 0, missed, 0)
+        if not missed.any():
+            break
+        scale *= REACH**missed  # a direction of another size: the ladder before this one, or behind it
+    return np.where(start_slope < 0, scale * t, 0.0)
+
+
+def _meet_zero(slope: Array) -> tuple[Array, Array]:
+    """Where slopes that rise with the length (lengths × bits) meet zero, between two rungs.
+
+    And whether that is off the ladder: −1 before its first rung, 1 behind its last one, else 0.
+    """
+    positive = slope > 0
+    found = positive.any(axis=0)
+    above = np.where(found, np.maximum(np.argmax(positive, axis=0), 1), len(LENGTHS) - 1)
+    bits = np.arange(len(above))
+    low, high = slope[above - 1, bits], slope[above, bits]
+    share = np.clip(low / np.minimum(low - high, -1e-300), 0, 1)
+    t = LENGTHS[above - 1] + share * (LENGTHS[above] - LENGTHS[above - 1])
+    return t, np.where(found, np.where(above == 1, -1.0, 0.0), 1.0)
+
+
+def _pulls(block: Block, D: Array, every: int, width: Array) -> tuple[Array]:
+    Y, Z = block.scratch["Y"][::every], np.ascontiguousarray(block.scratch["Z"][::every])
+    V = np.matmul(block["Phi"][::every], D)
+    V *= Y
+    return (block.n / len(Z) * _pulls_of(Z, V, LENGTHS.astype(np.float32), width),)
+
+
+@numba.njit(nogil=True, cache=True)
+def _pulls_of(Z: Array, V: Array, lengths: Array, width: Array) -> Array:
+    """``Σ p v`` at ``z + t v`` for every length ``t`` (lengths × bits)."""
+    n, m = Z.shape
+    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
+    sums = np.zeros((len(lengths), m), np.float32)
+    for i in range(n):
+        for k in range(len(lengths)):
+            t = lengths[k]
+            for j in range(m):
+                u = one - Z[i, j] - t * V[i, j]
+                sums[k, j] += min(max(half + u / width[j], zero), one) * V[i, j]
+    return sums

@@ -1,0 +1,64 @@
+"""One pass over a block against the formulas, term by term."""
+
+import numpy as np
+import pytest
+from svm_problems import problem
+
+from sihash.svm import slopes
+from sihash.svm.blocks import Block
+
+WIDTH = 0.5
+
+
+def block_at(Phi, Y, W, bits):
+    """A block whose scratch holds the margins of ``bits`` by the weights ``W`` (d × bits)."""
+    block = Block(len(Phi), 0, Phi=Phi, Y=Y, pi0=np.full(Y.shape, -1, np.float32))
+    block.scratch = {"Y": np.ascontiguousarray(Y[:, bits]), "Z": Y[:, bits] * (Phi @ W)}
+    return block
+
+
+def assert_evaluated(block, found, W, bits, atol):
+    """Margins, shares and sums are those of the weights ``W``."""
+    Phi, Y = block["Phi"].astype(float), block["Y"][:, bits].astype(float)
+    z = Y * (Phi @ W)
+    p = np.clip(0.5 + (1 - z) / WIDTH, 0, 1)
+    h = np.maximum(1 - z, 0)
+    np.testing.assert_allclose(block.scratch["Z"], z, atol=1e-4)
+    np.testing.assert_allclose(block["pi0"][:, bits], p, atol=1e-3)
+    others = np.setdiff1d(np.arange(block["Y"].shape[1]), bits)
+    assert (block["pi0"][:, others] == -1).all(), "shares of other bits are left alone"
+    for own, sums in zip(found, ((p * Y).T @ Phi, p.sum(0), h.sum(0), (h - p * (1 - z)).sum(0)), strict=True):
+        np.testing.assert_allclose(own, sums, rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize(("d", "m"), [(5, 1), (30, 3), (200, 32), (1001, 7), (1500, 20)])
+def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(d, m):
+    assert slopes._sizes(d, m)[0] * d * m <= slopes.SMALL_PRODUCT
+    Phi, Y = problem(700, d, m + 2, seed=d)
+    bits = np.arange(1, m + 1)
+    rng = np.random.RandomState(m)
+    W, move = (rng.standard_normal((2, d, m)) / np.sqrt(d)).astype(np.float32)
+    block = block_at(Phi, Y, W, bits)
+    found = slopes.evaluate(block, move, np.full(m, WIDTH, np.float32), bits, "pi0")
+    assert_evaluated(block, found, W.astype(float) + move, bits, atol=0.1)
+
+
+@pytest.mark.parametrize("one_word", [False, True])
+@pytest.mark.parametrize("cold", [False, True])
+def test_where_the_margins_are(one_word, cold):
+    """Rows of one code at no weights at all have one slope, and a shorter way to the same sums."""
+    Phi, Y = problem(300, 20, 4)
+    Y = np.tile(Y[:1], (300, 1)) if one_word else Y
+    W = np.zeros((20, 4)) if cold else np.random.RandomState(0).standard_normal((20, 4)) / 5
+    bits = np.arange(4)
+    block = block_at(Phi, Y, W.astype(np.float32), bits)
+    found = slopes.evaluate_here(block, np.full(4, WIDTH, np.float32), bits, "pi0")
+    assert_evaluated(block, found, W, bits, atol=1e-2)
+
+
+def test_few_rows_go_through_at_once():
+    for d, m in ((11, 1), (1001, 1), (1001, 32), (3001, 32), (20_001, 128)):
+        stack, chunk = slopes._sizes(d, m)
+        assert stack >= 1
+        assert chunk % stack == 0
+        assert chunk == stack or chunk * d * 4 <= slopes.CACHE
