@@ -59,6 +59,26 @@ def test_repeats_may_part_and_each_goes_its_own_way():
     assert_planes_below_risk(machines, machines.W)
 
 
+def test_repeats_of_bits_that_need_no_step_leave_the_twin_alone():
+    """The leaders are certified anew as they are; what repeats take over goes to no shared array."""
+    Phi, Y = problem(6000, 60, 2, noise=6.0)
+    Y = np.ascontiguousarray(np.column_stack([Y, -Y]))
+    machines = solved(Phi, Y, 0.1).warm
+    before = {name: machines.rows.column(name) for name in machines.row_arrays()}
+    twin = machines.copy()
+    block = twin.rows.blocks[-1]
+    last = np.arange(block.n - 30, block.n)
+    only = RowBlocks([block], twin.rows.store)
+    twin.count(only.by_group(twin.bundle.n_groups, twin.snapshot().leave, last), -1)
+    block.drop(last)
+    assert not twin.closed(twin.upper(), twin.lower(), 0.1).any()
+    solution = smooth.solve(twin, 0.1, words=np.unique(Y, axis=0))
+    assert not solution.n_steps.any()
+    assert_certificate(solution, Phi[:-30], Y[:-30], 1.0, 0.1)
+    for name, values in before.items():
+        np.testing.assert_array_equal(machines.rows.column(name), values)
+
+
 def test_only_equal_columns_with_equal_weights_are_repeats():
     words = np.array([[1, 1, -1, 1], [1, 1, -1, -1], [-1, -1, 1, 1]], dtype=np.int8)
     W = np.zeros((4, 2))

@@ -301,6 +301,7 @@ class _Run:
         M.known_lower[:] = lower
         if self.repeats and len(self.repeats.bits):
             repeats, leaders = self.repeats.bits, self.repeats.leaders
+            M.own_arrays()
             self.repeats.follow(M)
             self.upper[repeats], lower[repeats] = self.upper[leaders], lower[leaders]
             self.converged[repeats] = self.converged[leaders]
