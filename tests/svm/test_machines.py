@@ -21,9 +21,9 @@ from svm_problems import (
 
 from sihash.svm import ocas, smooth
 from sihash.svm.binary import solve_machines
-from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.blocks import Block, Memory, RowBlocks
 from sihash.svm.counting import add_arrays
-from sihash.svm.smooth_machines import SmoothMachines
+from sihash.svm.smooth_machines import SmoothMachines, _gram_of_part
 
 D, M_BITS, C = 4, 3, 2.0
 
@@ -226,3 +226,17 @@ def test_scores_follow_weights_taken_from_other_rows(method):
     solve_machines(second, 0.01)
     for block in second.rows:
         np.testing.assert_allclose(second.snapshot().scores(block), block["Phi"] @ second.W.T, atol=1e-3)
+
+
+def test_the_gram_matrix_reads_no_row_that_was_let_go():
+    """On disk a row read again after its release would be mapped again, and stay."""
+
+    class Wiping(Memory):
+        def release(self, array):
+            array[:] = np.nan
+
+    Phi, Y = problem(9000, 5, 1)
+    blocks = RowBlocks.of(Phi.copy(), Y=Y).blocks
+    sample = np.concatenate([block["Phi"][::2] for block in blocks]).astype(float)
+    gram = _gram_of_part(RowBlocks(blocks, Wiping()), 2)
+    np.testing.assert_allclose(gram, sample.T @ sample, rtol=1e-4, atol=0.05)

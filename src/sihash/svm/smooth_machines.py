@@ -117,7 +117,11 @@ def _gram_of_part(rows: RowBlocks, every: int) -> Array:
     """In float32: close enough for a preconditioner, and half as much to send."""
 
     def gram(run: list[Block]) -> Array:
-        Phi = np.concatenate([block["Phi"][::every] for block in RowBlocks(run, rows.store)])
+        Phi = np.empty((sum(_sampled(block, every) for block in run), rows.n_features), np.float32)
+        n = 0
+        for block in RowBlocks(run, rows.store):  # read once, and let go of before the next
+            Phi[n : n + _sampled(block, every)] = block["Phi"][::every]
+            n += _sampled(block, every)
         return np.matmul(Phi.T, Phi)
 
     grams = map_threads(gram, _runs(rows.blocks, every))
@@ -133,8 +137,13 @@ def _runs(blocks: list[Block], every: int) -> list[list[Block]]:
             runs.append([])
             n = 0
         runs[-1].append(block)
-        n += -(-block.n // every)
+        n += _sampled(block, every)
     return runs
+
+
+def _sampled(block: Block, every: int) -> int:
+    """How many of a block's rows are in the sample."""
+    return -(-block.n // every)
 
 
 def rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:
