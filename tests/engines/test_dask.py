@@ -77,9 +77,11 @@ def test_the_same_hash_functions_as_local_through_every_change(client, solver, t
         hasher.remove_classes([1])
     assert_same_optima(local, remote)
     assert_books_are_kept(remote)
-    # A row between two codes may get either.
-    apart = np.abs(remote.predict_proba(X[:50]) - local.predict_proba(X[:50])).max(axis=1)
-    assert np.mean(apart > 0.2) <= 0.05
+    # Weights within the tolerance give a row between two codes either of them; the others agree.
+    same = (remote.transform(X) == local.transform(X)).all(axis=1)
+    assert same.mean() > 0.9
+    proba = remote.predict_proba(X[same])
+    np.testing.assert_allclose(proba, local.predict_proba(X[same]), atol=0.2)
     assert len(twin.ids_) == 3000, "a copy goes its own way"
     assert_books_are_kept(twin)
     remote.save(tmp_path / "model")

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 from svm_problems import problem
 
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.steplength import step_lengths
+from sihash.svm.steplength import LENGTHS, MAX_LADDERS, REACH, step_lengths
 
 WIDTH, C = 0.5, 2.0
 
@@ -92,4 +92,6 @@ def test_directions_of_any_size(size):
 def test_a_line_that_falls_for_ever_ends_somewhere():
     """No rows speak against it, and the direction is all but nothing."""
     line = Line(0, reach=1e30)
-    assert np.isfinite(line.lengths()).all()
+    t = line.lengths()
+    assert np.isfinite(t).all()
+    np.testing.assert_allclose(t, LENGTHS[-1] * REACH ** (MAX_LADDERS - 1))

@@ -26,8 +26,9 @@ def step_lengths(
     ``D`` (d × bits) holds the directions, the blocks the margins ``Z`` in their scratch; every ``every``-th
     row is asked. ``start_slope`` is the true (negative) derivative at 0: there the sample cannot be wrong.
     """
-    scale = np.ones_like(start_slope)
+    scale, missed = np.ones_like(start_slope), np.zeros_like(start_slope)
     for _ in range(MAX_LADDERS):
+        scale *= REACH**missed  # a direction of another size: the ladder before the last one, or behind it
         scaled = (D * scale).astype(np.float32)
         (pull,) = rows.total(_pulls, scaled, every, width.astype(np.float32))
         t, missed = _meet_zero(
@@ -36,7 +37,6 @@ def step_lengths(
         missed = np.where(start_slope < 0, missed, 0)
         if not missed.any():
             break
-        scale *= REACH**missed  # a direction of another size: the ladder before this one, or behind it
     return np.where(start_slope < 0, scale * t, 0.0)
 
 
