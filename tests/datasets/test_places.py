@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
 import pytest
 
+from ports import free_port
 from sihash.datasets import cache, fetch, load, places
 from sihash.datasets.download import Remote, fetch_all
 
@@ -110,9 +110,7 @@ class TestDownload:
 
 
 def closed_port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}/file.bin"
+    return f"http://127.0.0.1:{free_port()}/file.bin"
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from milvus import MilvusServer, MilvusServerConfig
+from ports import free_port
 
 TOKEN = "root:Milvus"  # the account of a new server
 
@@ -64,8 +65,3 @@ class Server:
 class _Config(MilvusServerConfig):
     def try_bind_port(self, port: int) -> socket.socket:
         return socket.create_server(("127.0.0.1", port))  # also just after a server that was stopped
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -12,6 +12,7 @@ import pytest
 from index_checks import CHECKS, random_codes, same_answers, same_balls
 from sklearn.datasets import load_digits
 
+from ports import free_port
 from sihash.database import DatabaseError, ImageDatabase
 from sihash.index import NumpyIndex, open_index
 
@@ -328,7 +329,7 @@ def test_the_codes_of_another_database_are_not_touched(database, tmp_path):
 
 def test_a_database_whose_server_is_away(tmp_path):
     X, y = load_digits(return_X_y=True)
-    url = f"milvus+http://127.0.0.1:{milvus_server.free_port()}/name"
+    url = f"milvus+http://127.0.0.1:{free_port()}/name"
     lonely = ImageDatabase.create(tmp_path / "db", X[:300], y[:300], index=url, n_bits=16, n_anchors=60)
     with pytest.raises(DatabaseError, match="No Milvus server answers"):
         lonely.search(X[:1].astype(np.float32))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 from PIL import Image
 
+from ports import free_port
 from sihash.client import Client
 from sihash.server.app import create_app
 from sihash.server.settings import Settings
@@ -77,12 +77,6 @@ def running(database: Path, *options: str, port: int | None = None) -> Iterator[
     finally:
         process.terminate()
         process.wait(timeout=30)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def is_ready(address: str) -> bool:

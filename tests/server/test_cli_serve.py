@@ -10,9 +10,10 @@ import sys
 from contextlib import contextmanager
 
 import httpx
-from services import free_port, is_ready, wait_until
+from services import is_ready, wait_until
 from typer.testing import CliRunner
 
+from ports import free_port
 from sihash.cli import app
 from sihash.database import ImageDatabase
 from sihash.server.tokens import PLACE

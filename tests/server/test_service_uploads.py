@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 import uvicorn
 from mutations import encoded, mutated
-from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, free_port, is_ready, memory_of, wait_until
+from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, is_ready, memory_of, wait_until
 
+from ports import free_port
 from sihash.features import BadImage
 from sihash.features.images import decode
 from sihash.server import bodies, protocol
