@@ -33,7 +33,8 @@ class Bundle:
         self.a = np.zeros((m, n_groups, n_slots))
         self.b = np.zeros((m, n_groups, n_slots))
         self.newest = np.zeros(m, dtype=np.intp)  # the slot that each bit put last
-        self._K: Array | None = None  # Gram matrices of the planes, (m, N, N); None: to be made anew
+        self._K = np.zeros((m, n_groups * n_slots, n_groups * n_slots))  # Gram matrices of the planes ...
+        self._is_known = np.zeros(m, dtype=bool)  # ... of the bits that were asked for since they changed
 
     @property
     def n_slots(self) -> int:
@@ -47,7 +48,7 @@ class Bundle:
         twin = Bundle.__new__(Bundle)
         twin.g, twin.a, twin.b = self.g.copy(), self.a.copy(), self.b.copy()
         twin.newest = self.newest.copy()
-        twin._K = None if self._K is None else self._K.copy()
+        twin._K, twin._is_known = self._K.copy(), self._is_known.copy()
         return twin
 
     def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
@@ -58,20 +59,14 @@ class Bundle:
     def take(self, bits: Array, g: Array, a: Array, b: Array, newest: Array) -> None:
         """Replace all planes of ``bits``, and their dual weights."""
         self.g[bits], self.a[bits], self.b[bits], self.newest[bits] = g, a, b, newest
-        self._K = None
+        self._is_known[bits] = False
 
     def touch(self, bits: Array, slot: int) -> None:
         """The planes of ``slot`` were changed: they are the newest now; what depends on them is renewed."""
         self.newest[bits] = slot
-        if self._K is not None:
-            self._refresh_gram(bits, slot)
-
-    def _refresh_gram(self, bits: Array, slot: int) -> None:
         _, n_groups, n_slots, d = self.g.shape
-        K = self._K
-        assert K is not None
-        own = np.arange(n_groups) * n_slots + slot
-        for j in bits:
+        K, own = self._K, np.arange(n_groups) * n_slots + slot
+        for j in bits[self._is_known[bits]]:
             rows = self.g[j, :, slot] @ self.g[j].reshape(-1, d).T
             K[j][own] = rows
             K[j][:, own] = rows.T
@@ -86,14 +81,13 @@ class Bundle:
         m, n_groups, n_slots, d = self.g.shape
         if not self.a[bits].any():
             return np.zeros(len(bits))  # no plane yet: the risk is at least 0
-        if self._K is None:
-            flat = self.g.reshape(m, n_groups * n_slots, d)
-            self._K = np.array(map_threads(lambda j: flat[j] @ flat[j].T, range(m)))
-        K = self._K
+        K, flat = self._K, self.g.reshape(m, n_groups * n_slots, d)
         group = np.repeat(np.arange(n_groups), n_slots)
         moves = QP_MOVES_PER_PLANE * n_groups * n_slots
 
         def solve(j: int) -> float:
+            if not self._is_known[j]:
+                K[j], self._is_known[j] = flat[j] @ flat[j].T, True
             H, c = C * C * K[j], C * self.a[j].reshape(-1)
             starts = [self.b[j].reshape(-1)]
             if restart:
@@ -118,13 +112,13 @@ class Bundle:
         """
         self.a += a.transpose(2, 0, 1)
         self.g += g.transpose(2, 0, 1, 3)
-        self._K = None
+        self._is_known[:] = False
 
     def empty_groups(self, groups: Iterable[int]) -> None:
         """Drop the planes of groups that have no rows left: exactly 0, free of rounding."""
         for group in groups:
             self.g[:, group], self.a[:, group], self.b[:, group] = 0, 0, 0
-        self._K = None
+        self._is_known[:] = False
 
     def grow(self, n_groups: int) -> None:
         """Room for more groups, their planes empty."""
@@ -134,4 +128,5 @@ class Bundle:
             self.g = np.concatenate([self.g, np.zeros((m, more, n_slots, d))], axis=1)
             self.a = np.concatenate([self.a, np.zeros((m, more, n_slots))], axis=1)
             self.b = np.concatenate([self.b, np.zeros((m, more, n_slots))], axis=1)
-            self._K = None
+            self._K = np.zeros((m, n_groups * n_slots, n_groups * n_slots))
+            self._is_known[:] = False

@@ -27,6 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import dual, linesearch, ocas, slopes
+from sihash.svm.balance import Balance, outside
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
@@ -72,6 +73,7 @@ class _Run:
         self.n_taken = 0
         self.every = max(1, len(self.rows) // ENOUGH_ROWS)
         self.own: dict[int, BandHessian] = {}
+        self.balance: Balance | None = None
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
         self.upper, self.lower = machines.upper(), machines.lower()
@@ -98,7 +100,9 @@ class _Run:
         gradient = self._gradient(bits)
         promised = -0.5 * np.einsum("jd,jd->j", gradient, self._direction(bits, gradient))
         M.own_arrays({f"pi{ASCENDED}"})
-        self._ascend(bits[self._is_little(promised, bits)], ASCENDED)
+        bits = bits[self._is_little(promised, bits)]
+        if len(bits):
+            self._prove(bits, np.full(len(bits), ASCENDED), np.ones(len(bits), bool))
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
         self.bits = self.bits[~self.converged[self.bits]]
@@ -189,11 +193,7 @@ class _Run:
         self.upper[bits] = M.upper()[bits]
         if not self._is_little(-gain, bits).all():
             self.every = -(-self.every // 2)  # a step went too far: its length takes more rows
-        # While steps still gain much of what the gap may be, there is no bound to be had that closes it.
-        ripe = bits[gain <= RIPE_SHARE * self.tol * self.upper[bits]]
-        if len(ripe):
-            self.lower[ripe] = np.maximum(self.lower[ripe], M.lower(ripe, restart=True))
-        self._ascend(bits[self._is_little(gain, bits)], int(M.latest[bits[0]]))
+        self._prove(bits, M.latest[bits], gain <= RIPE_SHARE * self.tol * self.upper[bits])
         self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
         self.log.step(self.upper, self.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
@@ -212,18 +212,25 @@ class _Run:
         """Whether what ``bits`` gain by a step is nothing to wait for."""
         return gain <= ASCENT_SHARE * self.tol * self.upper[bits]
 
-    def _ascend(self, done: Array, source: int) -> None:
-        """Where the weights hardly gain any more and only the bound is missing, improve the dual point."""
+    def _prove(self, bits: Array, source: Array, ripe: Array) -> None:
+        """Look for dual points that close the gap of ``bits``, near those in the slots ``source``.
+
+        For ``ripe`` ones also by the best mixture of planes, which takes longer.
+        """
         M = self.M
-        for _ in range(MAX_ASCENTS):
-            done = done[~M.closed(self.upper, self.lower, self.tol)[done]]
-            if not len(done):
-                break
-            dual.ascend(self.rows, M.bundle, M.C, done, source, ASCENDED)
-            self.lower[done] = np.maximum(self.lower[done], M.lower(done, restart=True))
-            # Once more, from here, where little is missing.
-            gap = self.upper[done] - self.lower[done]
-            done, source = done[gap <= 2 * self.tol * self.upper[done]], ASCENDED
+        g, a = M.bundle.g[bits, :, source].sum(axis=1), M.bundle.a[bits, :, source].sum(axis=1)
+        r = M.W[bits] - M.C * g
+        left = self.upper[bits] - M.C * a + 0.5 * M.C**2 * np.einsum("jd,jd->j", g, g)
+        left += outside(r, M.directions()) - 0.5 * np.einsum("jd,jd->j", r, r)
+        hope = left <= self.tol * self.upper[bits]
+        if hope.any():
+            if self.balance is None:
+                self.balance = Balance(self.rows, M.directions())
+            lower = self.balance.restore(M.bundle, M.C, bits[hope], r[hope], source[0], ASCENDED)
+            self.lower[bits[hope]] = np.maximum(self.lower[bits[hope]], lower)
+        missing = bits[(ripe | hope) & ~M.closed(self.upper, self.lower, self.tol)[bits]]
+        if len(missing):
+            self.lower[missing] = np.maximum(self.lower[missing], M.lower(missing, restart=True))
 
     def _direction(self, bits: Array, gradient: Array) -> Array:
         """L-BFGS, all ``bits`` at once; a pair with ``rho = 0`` drops out by itself."""
@@ -319,8 +326,9 @@ def _only_bits(block: Block, bits: Array) -> Block:
 def _lay_out(block: Block, bits: Array) -> None:
     open_bits = bits if len(bits) < block["Y"].shape[1] else slice(None)
     Y = np.ascontiguousarray(block["Y"][:, open_bits])
-    block.scratch = {"Y": Y, "Z": Y * block["S"][:, open_bits]}
+    block.scratch |= {"Y": Y, "Z": Y * block["S"][:, open_bits]}
 
 
 def _put_back(block: Block, bits: Array) -> None:
-    block["S"][:, bits] = block.scratch["Y"] * block.scratch["Z"]
+    open_bits = bits if len(bits) < block["Y"].shape[1] else slice(None)
+    block["S"][:, open_bits] = block.scratch["Y"] * block.scratch["Z"]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from sihash._typing import Array
+from sihash.svm.balance import strongest_directions
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.counting import Snapshot, Sums
 from sihash.svm.machines import Machines
@@ -39,6 +40,7 @@ class SmoothMachines(Machines):
         self.rho = np.zeros((self.m, MEMORY))  # 1 / s·y; 0 where there is no pair
         self.clock = 0
         self._factor: Array | None = None
+        self._directions: Array | None = None
 
     def copy(self) -> SmoothMachines:
         twin = super().copy()
@@ -54,7 +56,7 @@ class SmoothMachines(Machines):
         super().set_state(state)
         for name in _KEPT:
             setattr(self, name, state[name].copy())
-        self.clock, self._factor = int(state["clock"][0]), state["factor"]
+        self.clock, self._factor, self._directions = int(state["clock"][0]), state["factor"], None
         self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
 
     def restart(self) -> None:
@@ -77,6 +79,12 @@ class SmoothMachines(Machines):
         if self._factor is None:
             self._factor = _hessian_factor(self.rows, KAPPA * self.C)
         return self._factor
+
+    def directions(self) -> Array:
+        """The strongest directions of the features, made and kept with the shared Hessian."""
+        if self._directions is None:
+            self._directions = strongest_directions(self.factor())
+        return self._directions
 
     def solve_hessian(self, Q: Array) -> Array:
         """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""

@@ -1,0 +1,135 @@
+"""A better lower bound from the directions in which the features are strongest.
+
+The gap of a point with shares ``p`` is ``½‖r‖²`` for ``r = w − C Σ p y φ``, plus the price of smoothing. The
+weights are good long before this shows it: in the few directions ``V`` where the rows sum up to most, huge
+terms have to cancel, and nearly all of ``r`` lies there. Rows in the band can restore the balance at hardly
+any loss. Their shares become ``p + q y t·a`` with ``t = Vᵀφ`` and ``q = 4 p (1 − p)``, little where there is
+little room, and ``a`` such that ``Vᵀr = 0``: as many equations a bit as there are directions. Only what this
+does outside ``V`` takes a product with Φ, and not all rows have to move.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from sihash._typing import Array
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.bundle import Bundle
+
+N_DIRECTIONS = 64
+POWERS = 2  # of the Gram matrix, to find them
+ROWS_PER_DIRECTION = 200  # that move, if there are so many; of more rows ...
+EVERY = 4  # ... every fourth one
+CURVATURE_EVERY = 2  # of the rows that move are asked for their curvature
+SOLUTIONS = 3  # of the equations, each for what the last one left: curvature is estimated, shares have bounds
+RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
+
+
+def strongest_directions(factor: Array) -> Array:
+    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``."""
+    d = len(factor)
+    V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
+    for _ in range(POWERS):
+        V = np.linalg.qr(factor @ (factor.T @ V))[0]
+    return V
+
+
+class Balance:
+    """Restores the balance of dual points in the directions ``V`` (d × k), for the length of a solve."""
+
+    def __init__(self, rows: RowBlocks, V: Array) -> None:
+        self.rows, self.V = rows, V
+        self.every = max(1, min(EVERY, len(rows) // (ROWS_PER_DIRECTION * V.shape[1])))
+        rows.map(_project, V, self.every)
+
+    def restore(self, bundle: Bundle, C: float, bits: Array, r: Array, source: int, target: int) -> Array:
+        """From the shares and planes of ``source`` to slot ``target``; ``r`` (bits × d) is theirs.
+
+        Returns the lower bounds by the new planes.
+        """
+        where = bits, source, self.every
+        (curvature,) = self.rows.total(_curvature, *where)
+        inverse = _inverse(C * curvature)
+        inside = r @ self.V
+        a = np.einsum("jkl,jl->jk", inverse, inside)
+        for _ in range(SOLUTIONS - 1):
+            (pull,) = self.rows.total(_pull, a.T.astype(np.float32), *where)
+            a += np.einsum("jkl,jl->jk", inverse, inside - C * pull)
+        sums = self.rows.by_group(bundle.n_groups, _move, a.T.astype(np.float32), *where, target)
+        assert sums is not None
+        g, total = (each.swapaxes(0, 1) for each in sums)
+        bundle.g[bits, :, target] = bundle.g[bits, :, source] + g
+        bundle.a[bits, :, target] = bundle.a[bits, :, source] + total
+        bundle.touch(bits, target)
+        u = C * bundle.g[bits, :, target].sum(axis=1)
+        return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
+
+
+def outside(r: Array, V: Array) -> Array:
+    """What of ``½‖r‖²`` lies in none of the directions ``V``, for every row of ``r`` (bits × d)."""
+    inside = r @ V
+    return 0.5 * (np.einsum("jd,jd->j", r, r) - np.einsum("jk,jk->j", inside, inside))
+
+
+def _inverse(curvature: Array) -> Array:
+    k = curvature.shape[1]
+    mean = np.trace(curvature, axis1=1, axis2=2) / k
+    return np.linalg.inv(curvature + (RIDGE * mean + 1e-30)[:, None, None] * np.eye(k))
+
+
+# What the blocks do. Scratch: T = ΦV of the rows that may move.
+
+
+def _project(block: Block, V: Array, every: int) -> None:
+    block.scratch["T"] = np.matmul(block["Phi"][::every], V)
+
+
+def _curvature(block: Block, bits: Array, source: int, every: int) -> tuple[Array]:
+    """``Σ q t tᵀ`` for every bit, from some of the rows."""
+    T = block.scratch["T"][::CURVATURE_EVERY]
+    P = block[f"pi{source}"][:: every * CURVATURE_EVERY, bits].T
+    weighted = (4 * P * (1 - P))[:, :, None] * T
+    return (len(block.scratch["T"]) / len(T) * np.matmul(weighted.swapaxes(1, 2), T),)
+
+
+def _pull(block: Block, a: Array, bits: Array, source: int, every: int) -> tuple[Array]:
+    """``Σ y t`` times the changes of the shares that ``a`` (k × bits) asks for, bits × k."""
+    R = np.matmul(block.scratch["T"], a)
+    _change(R, block[f"pi{source}"][::every], block["Y"][::every], bits, None)
+    return (np.matmul(R.T, block.scratch["T"]),)
+
+
+def _move(block: Block, a: Array, bits: Array, source: int, every: int, target: int) -> tuple[Array, Array]:
+    """Write the changed shares; returns ``Σ y φ`` times the changes (bits × d), and their sums."""
+    before, after = block[f"pi{source}"], block[f"pi{target}"]
+    R = np.matmul(block.scratch["T"], a)
+    _copy(before, after, bits)
+    total = _change(R, before[::every], block["Y"][::every], bits, after[::every])
+    return np.matmul(R.T, block["Phi"][::every]), total
+
+
+@numba.njit(nogil=True, cache=True)
+def _change(R: Array, shares: Array, Y: Array, bits: Array, out: Array | None) -> Array:
+    """From what is asked for, ``t·a`` (rows × bits), to the changes of the shares times ``y``, in place.
+
+    Returns the sums of the changes; the shares themselves go to ``out``, if given.
+    """
+    zero, one = np.float32(0), np.float32(1)
+    total = np.zeros(len(bits))
+    for i in range(len(R)):
+        for k in range(len(bits)):
+            p, y = shares[i, bits[k]], np.float32(Y[i, bits[k]])
+            moved = min(max(p + np.float32(4) * p * (one - p) * y * R[i, k], zero), one)
+            R[i, k] = (moved - p) * y
+            total[k] += moved - p
+            if out is not None:
+                out[i, bits[k]] = moved
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def _copy(source: Array, target: Array, bits: Array) -> None:
+    for i in range(len(source)):
+        for j in bits:
+            target[i, j] = source[i, j]
