@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numba
 import numpy as np
 
 from sihash._typing import Array
@@ -20,27 +21,60 @@ def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def normalise(X: Array, mean: Array, out: Array | None = None) -> Array:
+def mean_of_rows(X: Array) -> Array:
+    """In float64, a few thousand rows at a time."""
+    sums = map_threads(lambda rows: _sum(np.ascontiguousarray(X[rows])), row_blocks(len(X)))
+    return np.add.reduce(sums) / len(X)
+
+
+@numba.njit(nogil=True, cache=True)
+def _sum(X: Array) -> Array:
+    total = np.zeros(X.shape[1])
+    for i in range(len(X)):
+        for e in range(X.shape[1]):
+            total[e] += X[i, e]
+    return total
+
+
+def normalise(X: Array, mean: Array) -> Array:
     """Centre to ``mean``, then scale every row to unit length, in the float type of ``X``.
 
-    A row equal to the mean has no direction and stays zero. ``out`` is filled if given.
+    A row equal to the mean has no direction and stays zero.
     """
-    Z = np.subtract(X, mean.astype(X.dtype), out=out)
-    with np.errstate(over="ignore"):
-        squares = _squares(Z)
-    if not 1e-30 < squares.min(initial=1) <= squares.max(initial=1) < 1e30:
-        largest = max(Z.max(), -Z.min())
-        if largest > 0 and not 1e-15 < largest < 1e15:  # the squares would leave the range of float32
-            Z /= largest
-            squares = _squares(Z)
-    lengths = np.sqrt(squares)
-    Z /= np.where(lengths > 0, lengths, 1)[:, None]
+    Z = np.empty(X.shape, X.dtype)
+    _normalise(np.ascontiguousarray(X), mean.astype(X.dtype), Z)
     return Z
 
 
-def _squares(Z: Array) -> Array:
-    """Squared lengths of the rows."""
-    return np.einsum("ij,ij->i", Z, Z)
+@numba.njit(nogil=True, fastmath={"reassoc", "contract"}, cache=True)
+def _normalise(X: Array, mean: Array, Z: Array) -> Array:
+    """Normalised rows to the first columns of ``Z``, in one way through memory; returns their ‖z‖², 1 or 0."""
+    n, d = X.shape
+    lengths = np.zeros(n, mean.dtype)
+    one, smallest, largest = mean.dtype.type(1), mean.dtype.type(1e-30), mean.dtype.type(1e30)
+    for i in range(n):
+        square = mean.dtype.type(0)
+        for e in range(d):
+            z = X[i, e] - mean[e]
+            Z[i, e] = z
+            square += z * z
+        if not smallest < square < largest:  # it may have left the range of float32
+            square = _rescale(Z[i, :d])
+        if square > 0:
+            scale = one / np.sqrt(square)
+            for e in range(d):
+                Z[i, e] *= scale
+            lengths[i] = one
+    return lengths
+
+
+@numba.njit(nogil=True, cache=True)
+def _rescale(z: Array) -> float:
+    """Divide a row by its largest entry, if it has one; returns its squared length."""
+    size = np.abs(z).max()
+    if size > 0:
+        z /= size
+    return (z * z).sum()
 
 
 @dataclass(frozen=True)
@@ -65,11 +99,13 @@ class KernelMap:
             out = np.empty((len(X), self.n_features_out), dtype=X.dtype)
         E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
 
+        mean = self.mean.astype(X.dtype)
+
         def fill(rows: slice) -> None:
             part = X[rows]
             n, d = part.shape
             Z = np.empty((n, d + 2), dtype=part.dtype)  # with room for what the kernel adds to a row
-            normalise(part, self.mean, Z[:, :d])
+            Z[:, d] = _normalise(np.ascontiguousarray(part), mean, Z)
             _exponentiate(Z.astype(out.dtype, copy=False), E, out[rows])
 
         map_threads(fill, row_blocks(len(X)))
@@ -98,13 +134,12 @@ def rbf(Z: Array, extended: Array, out: Array | None = None) -> Array:
     """Kernel features of normalised rows against `extended_anchors`; ``out`` is filled if given."""
     n, d = Z.shape
     roomy = np.empty((n, d + 2), dtype=Z.dtype)
-    roomy[:, :d] = Z
+    roomy[:, :d], roomy[:, d] = Z, np.einsum("ij,ij->i", Z, Z)
     return _exponentiate(roomy, extended, out)
 
 
 def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
-    """`rbf` of rows that have room for two more columns behind them."""
-    Z[:, -2] = _squares(Z[:, :-2])
+    """`rbf` of rows that end with their ‖z‖² and room for one more column."""
     Z[:, -1] = 1
     exponent = np.matmul(Z, extended.T, out=out)
     np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.checks import check_count
-from sihash.kernel import KMEANS_ROWS, KernelMap, choose_anchors, normalise
+from sihash.kernel import KMEANS_ROWS, KernelMap, choose_anchors, mean_of_rows, normalise
 from sihash.kernel_width import N_ROWS, choose_width
 
 
@@ -20,7 +20,7 @@ def fit_kernel_map(
 
     Only the rows that are drawn for anchors and width are normalised here, never all of ``X``.
     """
-    mean = X.mean(axis=0, dtype=np.float64)
+    mean = mean_of_rows(X)
     if isinstance(kernel_width, str):
         if kernel_width != "auto":
             raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")

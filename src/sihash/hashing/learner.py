@@ -261,7 +261,7 @@ def new_learner(
         table=table,
         labels=labels,
         live=np.arange(len(labels)),
-        key_of={name: key for key, name in enumerate(ids)},
+        key_of=dict(zip(ids, range(len(X)), strict=True)),
         next_key=len(X),
         first_new_key=len(X),
         first_classes=list(labels),

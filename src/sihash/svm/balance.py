@@ -31,27 +31,28 @@ def strongest_directions(factor: Array) -> Array:
     d = len(factor)
     V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
     for _ in range(POWERS):
-        V = np.linalg.qr(factor @ (factor.T @ V))[0]
+        V = np.linalg.qr(np.matmul(factor, np.matmul(factor.T, V)))[0]
     return V
 
 
 class Balance:
     """Restores the balance of dual points in the directions ``V`` (d × k), for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, V: Array) -> None:
-        self.rows, self.V = rows, V
-        self.every = max(1, min(EVERY, len(rows) // (ROWS_PER_DIRECTION * V.shape[1])))
+    def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
+        self.rows = rows
+        self.every = every
         rows.map(_project, V, self.every)
 
-    def restore(self, bundle: Bundle, C: float, bits: Array, r: Array, source: int, target: int) -> Array:
-        """From the shares and planes of ``source`` to slot ``target``; ``r`` (bits × d) is theirs.
+    def restore(
+        self, bundle: Bundle, C: float, bits: Array, inside: Array, source: int, target: int
+    ) -> Array:
+        """From the shares and planes of slot ``source``, whose ``Vᵀr`` is ``inside``, to slot ``target``.
 
         Returns the lower bounds by the new planes.
         """
         where = bits, source, self.every
         (curvature,) = self.rows.total(_curvature, *where)
-        inverse = _inverse(C * curvature)
-        inside = r @ self.V
+        inverse = _inverse(C * curvature, inside.shape[1])
         a = np.einsum("jkl,jl->jk", inverse, inside)
         for _ in range(SOLUTIONS - 1):
             (pull,) = self.rows.total(_pull, a.T.astype(np.float32), *where)
@@ -66,14 +67,11 @@ class Balance:
         return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
 
 
-def outside(r: Array, V: Array) -> Array:
-    """What of ``½‖r‖²`` lies in none of the directions ``V``, for every row of ``r`` (bits × d)."""
-    inside = r @ V
-    return 0.5 * (np.einsum("jd,jd->j", r, r) - np.einsum("jk,jk->j", inside, inside))
-
-
-def _inverse(curvature: Array) -> Array:
-    k = curvature.shape[1]
+def _inverse(triangles: Array, k: int) -> Array:
+    """The inverses of symmetric matrices (k × k), given as their lower triangles."""
+    rows, columns = np.tril_indices(k)
+    curvature = np.zeros((len(triangles), k, k))
+    curvature[:, rows, columns] = curvature[:, columns, rows] = triangles
     mean = np.trace(curvature, axis1=1, axis2=2) / k
     return np.linalg.inv(curvature + (RIDGE * mean + 1e-30)[:, None, None] * np.eye(k))
 
@@ -86,11 +84,10 @@ def _project(block: Block, V: Array, every: int) -> None:
 
 
 def _curvature(block: Block, bits: Array, source: int, every: int) -> tuple[Array]:
-    """``Σ q t tᵀ`` for every bit, from some of the rows."""
-    T = block.scratch["T"][::CURVATURE_EVERY]
-    P = block[f"pi{source}"][:: every * CURVATURE_EVERY, bits].T
-    weighted = (4 * P * (1 - P))[:, :, None] * T
-    return (len(block.scratch["T"]) / len(T) * np.matmul(weighted.swapaxes(1, 2), T),)
+    """``Σ q t tᵀ`` for every bit, estimated from some of the rows."""
+    T = np.ascontiguousarray(block.scratch["T"][::CURVATURE_EVERY])
+    P = block[f"pi{source}"][:: every * CURVATURE_EVERY]
+    return (len(block.scratch["T"]) / len(T) * _sum_squares(T, P, bits),)
 
 
 def _pull(block: Block, a: Array, bits: Array, source: int, every: int) -> tuple[Array]:
@@ -107,6 +104,24 @@ def _move(block: Block, a: Array, bits: Array, source: int, every: int, target: 
     _copy(before, after, bits)
     total = _change(R, before[::every], block["Y"][::every], bits, after[::every])
     return np.matmul(R.T, block["Phi"][::every]), total
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def _sum_squares(T: Array, P: Array, bits: Array) -> Array:
+    """``Σ q t tᵀ`` for every bit: the lower triangle, row after row."""
+    n, k = T.shape
+    out = np.zeros((len(bits), k * (k + 1) // 2), np.float32)
+    for i in range(n):
+        for j in range(len(bits)):
+            p = P[i, bits[j]]
+            if 0 < p < 1:
+                q = np.float32(4) * p * (np.float32(1) - p)
+                for a in range(k):
+                    weight = q * T[i, a]
+                    start = a * (a + 1) // 2
+                    for b in range(a + 1):
+                        out[j, start + b] += weight * T[i, b]
+    return out
 
 
 @numba.njit(nogil=True, cache=True)

@@ -53,7 +53,8 @@ class Bundle:
 
     def put(self, bits: Array, slot: int, g: Array, a: Array) -> None:
         """Replace the planes of ``slot`` for ``bits`` by ``Σ π y φ`` (groups × bits × d) and ``Σ π``."""
-        self.g[bits, :, slot], self.a[bits, :, slot] = g.swapaxes(0, 1), a.swapaxes(0, 1)
+        which = bits if len(bits) < len(self.g) else slice(None)
+        self.g[which, :, slot], self.a[which, :, slot] = g.swapaxes(0, 1), a.swapaxes(0, 1)
         self.touch(bits, slot)
 
     def take(self, bits: Array, g: Array, a: Array, b: Array, newest: Array) -> None:

@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import dual, linesearch, ocas, slopes
-from sihash.svm.balance import Balance, outside
+from sihash.svm.balance import Balance
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
@@ -37,10 +37,12 @@ from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
 from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-ASCENT_SHARE = 0.05  # of the allowed gap: where a step gains less, work on the bound ...
-MAX_ASCENTS = 6  # ... by so many sweeps in a row
 RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, the bound is not worth asking for
-NEAR = 3  # times the allowed gap: so near a kept dual point is likely to get there
+HOPE = 1.2  # times the allowed gap: what the best mixture of planes may still take away
+NEAR = 2  # times the allowed gap: so near a sweep or two are likely to get there
+MAX_SWEEPS = 2
+FEW_MOVE, MANY_MOVE = 8, 4
+LITTLE = 0.05  # of the allowed gap: a step that loses more went too far
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 MAX_STEPS = 300
@@ -76,7 +78,7 @@ class _Run:
         self.balance: Balance | None = None
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
-        self.upper, self.lower = machines.upper(), machines.lower()
+        self.upper, self.lower = machines.upper(), machines.known_lower.copy()
         self.start_W, self.start_upper = machines.W.copy(), self.upper.copy()
         self.converged = machines.closed(self.upper, self.lower, tol)
         self.log.step(self.upper, self.lower)
@@ -85,45 +87,36 @@ class _Run:
         if self.repeats:
             self.bits = np.setdiff1d(self.bits, self.repeats.bits)
         if len(self.bits):
-            self._certify_first()
-        if len(self.bits):
-            machines.own_arrays()
             self._open()
 
-    def _certify_first(self) -> None:
-        """Where little changed since the last solve the weights still do, and only the bound is missing."""
-        M, bits = self.M, self.bits
-        near = self.upper[bits] - self.lower[bits] <= NEAR * self.tol * self.upper[bits]
-        bits = bits[near & M.fresh[bits]]
-        if not len(bits):
-            return
-        gradient = self._gradient(bits)
-        promised = -0.5 * np.einsum("jd,jd->j", gradient, self._direction(bits, gradient))
-        M.own_arrays({f"pi{ASCENDED}"})
-        bits = bits[self._is_little(promised, bits)]
-        if len(bits):
-            self._prove(bits, np.full(len(bits), ASCENDED), np.ones(len(bits), bool))
-        self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
-        self.log.step(self.upper, self.lower)
-        self.bits = self.bits[~self.converged[self.bits]]
-
     def _open(self) -> None:
-        """Lay out margins of the open bits; take the gradient where none is kept."""
+        """Lay out the margins of the open bits, with the gradient; see which need no step.
+
+        Where little changed since the last solve the weights still do, and only the bound is missing.
+        """
         M, bits = self.M, self.bits
         stale = bits[~M.fresh[bits]]
+        M.own_arrays(None if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
         self.rows.map(_lay_out, bits)
         if len(stale):
             self._evaluate(None)
+        else:
+            self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
+        self._prove(np.full(len(bits), ASCENDED), M.bundle.a[bits, :, ASCENDED].any(axis=1), FEW_MOVE)
+        self._sweep()
+        self._drop_closed()
+        if len(self.bits):
+            M.own_arrays()
 
     def step(self) -> None:
         M, bits = self.M, self.bits
         late = self.n_taken - OWN_HESSIAN_AFTER
         if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
             self._take_own_hessians()
-        gradient = self._gradient(bits)
-        direction = self._direction(bits, gradient)
+        gradient = self.gradient
+        direction = self._direction(gradient)
         t = step_lengths(
             self.rows,
             np.ascontiguousarray(direction.T, dtype=np.float32),
@@ -136,7 +129,7 @@ class _Run:
         move = t[:, None] * direction
         M.W[bits] += move
         self._evaluate(move)
-        self._remember(move, self._gradient(bits) - gradient)
+        self._remember(move, self.gradient - gradient)
         self.n_taken += 1
         self.n_steps[bits] += 1
         self._close_bits()
@@ -163,13 +156,8 @@ class _Run:
         map_threads(own, np.flatnonzero(~shared).tolist())
         return out
 
-    def _gradient(self, bits: Array) -> Array:
-        """``w − C Σ p y φ`` at the present weights, from the planes of the latest slot."""
-        M = self.M
-        return M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
-
     def _evaluate(self, move: Array | None) -> None:
-        """Move the margins; the slopes there become planes, and with them the bounds are renewed."""
+        """Move the margins; the slopes there become planes, and their sum the gradient ``w − C Σ p y φ``."""
         M, bits = self.M, self.bits
         slot = M.clock % N_SLOTS
         M.clock += 1
@@ -183,6 +171,7 @@ class _Run:
         assert sums is not None
         g, a, risk, smoothing = sums
         M.bundle.put(bits, slot, g, a)
+        self.gradient = M.W[bits] - M.C * g.sum(axis=0)
         M.latest[bits], M.fresh[bits] = slot, True
         M.risk[bits] = risk.sum(axis=0)
         self.smoothing = M.C * smoothing.sum(axis=0)
@@ -191,50 +180,67 @@ class _Run:
         M, bits = self.M, self.bits
         gain = self.upper[bits] - M.upper()[bits]
         self.upper[bits] = M.upper()[bits]
-        if not self._is_little(-gain, bits).all():
+        if (gain < -LITTLE * self.tol * self.upper[bits]).any():
             self.every = -(-self.every // 2)  # a step went too far: its length takes more rows
-        self._prove(bits, M.latest[bits], gain <= RIPE_SHARE * self.tol * self.upper[bits])
-        self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
-        self.log.step(self.upper, self.lower)
+        self._prove(M.latest[bits], gain <= RIPE_SHARE * self.tol * self.upper[bits], MANY_MOVE)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
         # steps gain less than that.
         allowed = SMOOTHING_SHARE * self.tol * self.upper[bits]
         shrink = np.clip(np.sqrt(allowed / np.maximum(self.smoothing, 1e-300)), 0.4, 1.0)
         M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
-        still = ~self.converged[bits]
-        if not still.all():
-            self.rows.map(_put_back, bits)
-            self.bits = bits[still]
-            if len(self.bits):
-                self.rows.map(_lay_out, self.bits)
+        self._drop_closed()
 
-    def _is_little(self, gain: Array, bits: Array) -> Array:
-        """Whether what ``bits`` gain by a step is nothing to wait for."""
-        return gain <= ASCENT_SHARE * self.tol * self.upper[bits]
+    def _prove(self, source: Array, ripe: Array, every: int) -> None:
+        """Look for lower bounds that close gaps: by dual points near those in the slots ``source``, if there is hope.
 
-    def _prove(self, bits: Array, source: Array, ripe: Array) -> None:
-        """Look for dual points that close the gap of ``bits``, near those in the slots ``source``.
-
-        For ``ripe`` ones also by the best mixture of planes, which takes longer.
+        For ``ripe`` bits also by the best mixture of planes, which takes longer.
         """
-        M = self.M
-        g, a = M.bundle.g[bits, :, source].sum(axis=1), M.bundle.a[bits, :, source].sum(axis=1)
-        r = M.W[bits] - M.C * g
-        left = self.upper[bits] - M.C * a + 0.5 * M.C**2 * np.einsum("jd,jd->j", g, g)
-        left += outside(r, M.directions()) - 0.5 * np.einsum("jd,jd->j", r, r)
-        hope = left <= self.tol * self.upper[bits]
+        M, bits = self.M, self.bits
+        u = M.C * M.bundle.g[bits, :, source].sum(axis=1)
+        value = M.C * M.bundle.a[bits, :, source].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
+        r = M.W[bits] - u
+        self.lower[bits] = np.maximum(self.lower[bits], value)
+        inside = r @ M.directions()
+        left = self.upper[bits] - value - 0.5 * np.einsum("jk,jk->j", inside, inside)
+        hope = left <= HOPE * self.tol * self.upper[bits]
+        hope &= ~M.closed(self.upper, self.lower, self.tol)[bits]
         if hope.any():
-            if self.balance is None:
-                self.balance = Balance(self.rows, M.directions())
-            lower = self.balance.restore(M.bundle, M.C, bits[hope], r[hope], source[0], ASCENDED)
+            if self.balance is None or self.balance.every != every:
+                self.balance = Balance(self.rows, M.directions(), every)
+            lower = self.balance.restore(M.bundle, M.C, bits[hope], inside[hope], source[0], ASCENDED)
             self.lower[bits[hope]] = np.maximum(self.lower[bits[hope]], lower)
         missing = bits[(ripe | hope) & ~M.closed(self.upper, self.lower, self.tol)[bits]]
         if len(missing):
             self.lower[missing] = np.maximum(self.lower[missing], M.lower(missing, restart=True))
+        self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
+        self.log.step(self.upper, self.lower)
 
-    def _direction(self, bits: Array, gradient: Array) -> Array:
-        """L-BFGS, all ``bits`` at once; a pair with ``rho = 0`` drops out by itself."""
-        M = self.M
+    def _sweep(self) -> None:
+        """Where little is missing: a sweep for a few bits costs less than a step, which reads all rows."""
+        M, bits = self.M, self.bits
+        for _ in range(MAX_SWEEPS):
+            gap = (self.upper[bits] - self.lower[bits]) / self.upper[bits]
+            bits = bits[~self.converged[bits] & (gap <= NEAR * self.tol)]
+            if not len(bits):
+                return
+            dual.ascend(self.rows, M.bundle, M.C, bits, ASCENDED, ASCENDED)
+            self.lower[bits] = np.maximum(self.lower[bits], M.lower(bits, restart=True))
+            self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
+
+    def _drop_closed(self) -> None:
+        """Go on with the bits that are still open."""
+        still = ~self.converged[self.bits]
+        if still.all():
+            return
+        if self.n_taken:
+            self.rows.map(_put_back, self.bits)
+        self.bits, self.gradient = self.bits[still], self.gradient[still]
+        if len(self.bits):
+            self.rows.map(_lay_out, self.bits)
+
+    def _direction(self, gradient: Array) -> Array:
+        """L-BFGS, all open bits at once; a pair with ``rho = 0`` drops out by itself."""
+        M, bits = self.M, self.bits
         s, y, rho = M.pairs_s[bits], M.pairs_y[bits], M.rho[bits]
         q, alpha = gradient.copy(), np.zeros_like(rho)
         for k in reversed(range(MEMORY)):

@@ -67,11 +67,11 @@ def _pulls_of(Z: Array, V: Array, lengths: Array, width: Array) -> Array:
     """``Σ p v`` at ``z + t v`` for every length ``t`` (lengths × bits)."""
     n, m = Z.shape
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
-    sums = np.zeros((len(lengths), m), np.float32)
+    steep, sums = one / width, np.zeros((len(lengths), m), np.float32)
     for i in range(n):
         for k in range(len(lengths)):
             t = lengths[k]
             for j in range(m):
                 u = one - Z[i, j] - t * V[i, j]
-                sums[k, j] += min(max(half + u / width[j], zero), one) * V[i, j]
+                sums[k, j] += min(max(half + u * steep[j], zero), one) * V[i, j]
     return sums
