@@ -42,7 +42,7 @@ def test_the_map_is_its_formula(seed, dtype, width, n, d):
     # The direction of a row depends on its distance to the mean, which the row's own type rounds.
     expected = by_formula(X - mean.astype(dtype), np.zeros(d), anchors, width)
     np.testing.assert_allclose(Phi, expected, atol=tolerance / width**2)
-    assert Phi.max() <= 1
+    assert Phi.max() <= 1 + tolerance / width**2
     assert Phi.min() >= 0
 
 

@@ -94,7 +94,10 @@ class KernelMap:
         return len(self.anchors) + 1
 
     def __call__(self, X: Array, out: Array | None = None) -> Array:
-        """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given."""
+        """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given.
+
+        Rounding may lift a point on its own anchor above 1, by as much as any feature may be off.
+        """
         if out is None:
             out = np.empty((len(X), self.n_features_out), dtype=X.dtype)
         E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
@@ -142,7 +145,6 @@ def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
     """`rbf` of rows that end with their ‖z‖² and room for one more column."""
     Z[:, -1] = 1
     exponent = np.matmul(Z, extended.T, out=out)
-    np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
     return np.exp(exponent, out=exponent)
 
 

@@ -52,11 +52,11 @@ class Balance:
         """
         where = bits, source, self.every
         (curvature,) = self.rows.total(_curvature, *where)
-        inverse = _inverse(C * curvature, inside.shape[1])
-        a = np.einsum("jkl,jl->jk", inverse, inside)
+        matrices = _matrices(C * curvature, inside.shape[1])
+        a = np.linalg.solve(matrices, inside[:, :, None])[:, :, 0]
         for _ in range(SOLUTIONS - 1):
             (pull,) = self.rows.total(_pull, a.T.astype(np.float32), *where)
-            a += np.einsum("jkl,jl->jk", inverse, inside - C * pull)
+            a += np.linalg.solve(matrices, (inside - C * pull)[:, :, None])[:, :, 0]
         sums = self.rows.by_group(bundle.n_groups, _move, a.T.astype(np.float32), *where, target)
         assert sums is not None
         g, total = (each.swapaxes(0, 1) for each in sums)
@@ -67,13 +67,14 @@ class Balance:
         return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
 
 
-def _inverse(triangles: Array, k: int) -> Array:
-    """The inverses of symmetric matrices (k × k), given as their lower triangles."""
-    rows, columns = np.tril_indices(k)
-    curvature = np.zeros((len(triangles), k, k))
-    curvature[:, rows, columns] = curvature[:, columns, rows] = triangles
-    mean = np.trace(curvature, axis1=1, axis2=2) / k
-    return np.linalg.inv(curvature + (RIDGE * mean + 1e-30)[:, None, None] * np.eye(k))
+def _matrices(triangles: Array, k: int) -> Array:
+    """Symmetric matrices (k × k) of which the lower triangles are given, made safe to solve with."""
+    low = np.tril_indices(k)
+    place = np.zeros((k, k), dtype=np.intp)
+    place[low] = place.T[low] = np.arange(len(low[0]))
+    full = triangles[:, place]
+    mean = np.trace(full, axis1=1, axis2=2) / k
+    return full + (RIDGE * mean + 1e-30)[:, None, None] * np.eye(k)
 
 
 # What the blocks do. Scratch: T = ΦV of the rows that may move.

@@ -26,13 +26,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.svm import dual, linesearch, ocas, slopes
+from sihash.svm import dual, lbfgs, linesearch, ocas, slopes
 from sihash.svm.balance import Balance
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
 from sihash.svm.repeats import find_repeats
-from sihash.svm.smooth_machines import ASCENDED, MEMORY, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
+from sihash.svm.smooth_machines import ASCENDED, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
 from sihash.threads import map_threads
 
@@ -241,15 +241,10 @@ class _Run:
     def _direction(self, gradient: Array) -> Array:
         """L-BFGS, all open bits at once; a pair with ``rho = 0`` drops out by itself."""
         M, bits = self.M, self.bits
-        s, y, rho = M.pairs_s[bits], M.pairs_y[bits], M.rho[bits]
-        q, alpha = gradient.copy(), np.zeros_like(rho)
-        for k in reversed(range(MEMORY)):
-            alpha[:, k] = rho[:, k] * np.einsum("jd,jd->j", s[:, k], q)
-            q -= alpha[:, k, None] * y[:, k]
+        q, pairs = gradient.copy(), (M.pairs_s, M.pairs_y, M.rho, bits)
+        alpha = lbfgs.before_hessian(q, *pairs)
         h = M.scale[bits, None] * self._solve_hessian(bits, q)
-        for k in range(MEMORY):
-            beta = rho[:, k] * np.einsum("jd,jd->j", y[:, k], h)
-            h += (alpha[:, k] - beta)[:, None] * s[:, k]
+        lbfgs.behind_hessian(h, alpha, *pairs)
         uphill = np.einsum("jd,jd->j", h, gradient) <= 0
         if uphill.any():
             # Pairs or a band's Hessian spoilt by rounding: the shared Hessian always leads downhill.
@@ -264,12 +259,10 @@ class _Run:
         curvature = np.einsum("jd,jd->j", s, y)
         norms = np.einsum("jd,jd->j", s, s) * np.einsum("jd,jd->j", y, y)
         good = curvature > 1e-8 * np.sqrt(norms)
-        for kept, new in ((M.pairs_s, s), (M.pairs_y, y)):
-            kept[bits[good]] = np.concatenate([kept[bits[good], 1:], new[good, None]], axis=1)
-        inverse = 1 / curvature[good]
-        M.rho[bits[good]] = np.concatenate([M.rho[bits[good], 1:], inverse[:, None]], axis=1)
-        along = np.einsum("jd,jd->j", y[good], self._solve_hessian(bits[good], y[good]))
-        M.scale[bits[good]] = np.where(along > 0, curvature[good] / np.maximum(along, 1e-300), 1.0)
+        s, y, bits, curvature = s[good], y[good], bits[good], curvature[good]
+        lbfgs.remember(M.pairs_s, M.pairs_y, M.rho, bits, s, y, curvature)
+        along = np.einsum("jd,jd->j", y, self._solve_hessian(bits, y))
+        M.scale[bits] = np.where(along > 0, curvature / np.maximum(along, 1e-300), 1.0)
 
     def put_back(self) -> None:
         if len(self.bits):
