@@ -14,6 +14,10 @@ from sihash.threads import map_threads
 
 BLOCK_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
 
+# Rounding lifts a point on its own anchor above exponent 0, by some 1e-7 / σ². From this 1 / 2σ² on it would
+# show, and what lies above 0 is cut off.
+STEEP = 100
+
 
 def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
     """Slices that cover ``range(n)`` in order."""
@@ -48,7 +52,7 @@ def normalise(X: Array, mean: Array) -> Array:
 
 @numba.njit(nogil=True, fastmath={"reassoc", "contract"}, cache=True)
 def _normalise(X: Array, mean: Array, Z: Array) -> Array:
-    """Normalised rows to the first columns of ``Z``, in one way through memory; returns their ‖z‖², 1 or 0."""
+    """Normalised rows to the first columns of ``Z``, in one pass; returns their ‖z‖², 1 or 0."""
     n, d = X.shape
     lengths = np.zeros(n, mean.dtype)
     one, smallest, largest = mean.dtype.type(1), mean.dtype.type(1e-30), mean.dtype.type(1e30)
@@ -94,10 +98,7 @@ class KernelMap:
         return len(self.anchors) + 1
 
     def __call__(self, X: Array, out: Array | None = None) -> Array:
-        """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given.
-
-        Rounding may lift a point on its own anchor above 1, by as much as any feature may be off.
-        """
+        """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given."""
         if out is None:
             out = np.empty((len(X), self.n_features_out), dtype=X.dtype)
         E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
@@ -145,6 +146,8 @@ def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
     """`rbf` of rows that end with their ‖z‖² and room for one more column."""
     Z[:, -1] = 1
     exponent = np.matmul(Z, extended.T, out=out)
+    if extended[0, -2] < -STEEP:
+        np.minimum(exponent, 0, out=exponent)
     return np.exp(exponent, out=exponent)
 
 

@@ -19,8 +19,8 @@ from sihash.svm.bundle import Bundle
 
 N_DIRECTIONS = 64
 POWERS = 2  # of the Gram matrix, to find them
-ROWS_PER_DIRECTION = 200  # that move, if there are so many; of more rows ...
-EVERY = 4  # ... every fourth one
+MANY_MOVE, FEW_MOVE = 4, 8  # every fourth row moves, or every eighth, which will do after small changes ...
+ROWS_PER_DIRECTION = 96  # ... but no fewer than so many
 CURVATURE_EVERY = 2  # of the rows that move are asked for their curvature
 SOLUTIONS = 3  # of the equations, each for what the last one left: curvature is estimated, shares have bounds
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
@@ -38,9 +38,10 @@ def strongest_directions(factor: Array) -> Array:
 class Balance:
     """Restores the balance of dual points in the directions ``V`` (d × k), for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
-        self.rows = rows
-        self.every = every
+    def __init__(self, rows: RowBlocks, V: Array, widest: int) -> None:
+        """``widest``: how far apart the rows that move may be."""
+        self.rows, self.widest = rows, widest
+        self.every = max(1, min(widest, len(rows) // (ROWS_PER_DIRECTION * V.shape[1])))
         rows.map(_project, V, self.every)
 
     def restore(
@@ -53,10 +54,10 @@ class Balance:
         where = bits, source, self.every
         (curvature,) = self.rows.total(_curvature, *where)
         matrices = _matrices(C * curvature, inside.shape[1])
-        a = np.linalg.solve(matrices, inside[:, :, None])[:, :, 0]
+        a = _solve(matrices, inside)
         for _ in range(SOLUTIONS - 1):
             (pull,) = self.rows.total(_pull, a.T.astype(np.float32), *where)
-            a += np.linalg.solve(matrices, (inside - C * pull)[:, :, None])[:, :, 0]
+            a += _solve(matrices, inside - C * pull)
         sums = self.rows.by_group(bundle.n_groups, _move, a.T.astype(np.float32), *where, target)
         assert sums is not None
         g, total = (each.swapaxes(0, 1) for each in sums)
@@ -74,7 +75,11 @@ def _matrices(triangles: Array, k: int) -> Array:
     place[low] = place.T[low] = np.arange(len(low[0]))
     full = triangles[:, place]
     mean = np.trace(full, axis1=1, axis2=2) / k
-    return full + (RIDGE * mean + 1e-30)[:, None, None] * np.eye(k)
+    return full + np.where(mean > 0, RIDGE * mean, 1)[:, None, None] * np.eye(k)
+
+
+def _solve(matrices: Array, right: Array) -> Array:
+    return np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
 
 
 # What the blocks do. Scratch: T = ΦV of the rows that may move.

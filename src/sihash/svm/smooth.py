@@ -27,7 +27,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import dual, lbfgs, linesearch, ocas, slopes
-from sihash.svm.balance import Balance
+from sihash.svm.balance import FEW_MOVE, MANY_MOVE, Balance
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
@@ -37,12 +37,11 @@ from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
 from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, the bound is not worth asking for
-HOPE = 1.2  # times the allowed gap: what the best mixture of planes may still take away
-NEAR = 2  # times the allowed gap: so near a sweep or two are likely to get there
-MAX_SWEEPS = 2
-FEW_MOVE, MANY_MOVE = 8, 4
-LITTLE = 0.05  # of the allowed gap: a step that loses more went too far
+RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, the best mixture of planes is not asked for
+TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
+HOPE = 1.2  # times the allowed gap: what may be left outside the strongest directions
+NEAR = 3  # times the allowed gap: so near, sweeps of dual ascent are likely to get there ...
+FEW_BITS, MAX_SWEEPS = 8, 2  # ... and for so few bits, so many of them cost less than a step
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 MAX_STEPS = 300
@@ -81,13 +80,13 @@ class _Run:
         self.upper, self.lower = machines.upper(), machines.known_lower.copy()
         self.start_W, self.start_upper = machines.W.copy(), self.upper.copy()
         self.converged = machines.closed(self.upper, self.lower, tol)
-        self.log.step(self.upper, self.lower)
         self.bits = np.flatnonzero(~self.converged)
         self.repeats = None if words is None else find_repeats(words, machines.W, self.bits)
         if self.repeats:
             self.bits = np.setdiff1d(self.bits, self.repeats.bits)
         if len(self.bits):
             self._open()
+        self.log.step(self.upper, self.lower)
 
     def _open(self) -> None:
         """Lay out the margins of the open bits, with the gradient; see which need no step.
@@ -96,6 +95,7 @@ class _Run:
         """
         M, bits = self.M, self.bits
         stale = bits[~M.fresh[bits]]
+        has_planes: Array = np.any(M.bundle.a[bits], axis=(1, 2))
         M.own_arrays(None if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
@@ -104,8 +104,7 @@ class _Run:
             self._evaluate(None)
         else:
             self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
-        self._prove(np.full(len(bits), ASCENDED), M.bundle.a[bits, :, ASCENDED].any(axis=1), FEW_MOVE)
-        self._sweep()
+        self._prove(M.bundle.newest[bits], has_planes, FEW_MOVE)
         self._drop_closed()
         if len(self.bits):
             M.own_arrays()
@@ -180,9 +179,10 @@ class _Run:
         M, bits = self.M, self.bits
         gain = self.upper[bits] - M.upper()[bits]
         self.upper[bits] = M.upper()[bits]
-        if (gain < -LITTLE * self.tol * self.upper[bits]).any():
-            self.every = -(-self.every // 2)  # a step went too far: its length takes more rows
+        if (gain < -TOO_FAR * self.tol * self.upper[bits]).any():
+            self.every = -(-self.every // 2)  # its length takes more rows
         self._prove(M.latest[bits], gain <= RIPE_SHARE * self.tol * self.upper[bits], MANY_MOVE)
+        self.log.step(self.upper, self.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
         # steps gain less than that.
         allowed = SMOOTHING_SHARE * self.tol * self.upper[bits]
@@ -190,42 +190,48 @@ class _Run:
         M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
         self._drop_closed()
 
-    def _prove(self, source: Array, ripe: Array, every: int) -> None:
-        """Look for lower bounds that close gaps: by dual points near those in the slots ``source``, if there is hope.
+    def _prove(self, slots: Array, ripe: Array, every: int) -> None:
+        """Look for lower bounds that close gaps, near the dual points in ``slots``.
 
-        For ``ripe`` bits also by the best mixture of planes, which takes longer.
+        First by restoring their balance, where that may be enough; then, for ``ripe`` bits too, by the best
+        mixture of planes; then, for a few bits, by dual ascent.
         """
-        M, bits = self.M, self.bits
-        u = M.C * M.bundle.g[bits, :, source].sum(axis=1)
-        value = M.C * M.bundle.a[bits, :, source].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
-        r = M.W[bits] - u
-        self.lower[bits] = np.maximum(self.lower[bits], value)
-        inside = r @ M.directions()
+        M, bits, V = self.M, self.bits, self.M.directions()
+        u = M.C * M.bundle.g[bits, :, slots].sum(axis=1)
+        value = M.C * M.bundle.a[bits, :, slots].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
+        self._raise_lower(bits, value)
+        inside = (M.W[bits] - u) @ V
         left = self.upper[bits] - value - 0.5 * np.einsum("jk,jk->j", inside, inside)
-        hope = left <= HOPE * self.tol * self.upper[bits]
-        hope &= ~M.closed(self.upper, self.lower, self.tol)[bits]
-        if hope.any():
-            if self.balance is None or self.balance.every != every:
-                self.balance = Balance(self.rows, M.directions(), every)
-            lower = self.balance.restore(M.bundle, M.C, bits[hope], inside[hope], source[0], ASCENDED)
-            self.lower[bits[hope]] = np.maximum(self.lower[bits[hope]], lower)
-        missing = bits[(ripe | hope) & ~M.closed(self.upper, self.lower, self.tol)[bits]]
+        hopeful = ~self.converged[bits] & (left <= HOPE * self.tol * self.upper[bits])
+        if hopeful.any() and (self.balance is None or self.balance.widest != every):
+            self.balance = Balance(self.rows, V, every)
+        for slot in np.unique(slots[hopeful]):
+            here = hopeful & (slots == slot)
+            assert self.balance is not None
+            bound = self.balance.restore(M.bundle, M.C, bits[here], inside[here], int(slot), ASCENDED)
+            self._raise_lower(bits[here], bound)
+        missing = bits[(ripe | hopeful) & ~self.converged[bits]]
         if len(missing):
-            self.lower[missing] = np.maximum(self.lower[missing], M.lower(missing, restart=True))
-        self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
-        self.log.step(self.upper, self.lower)
+            self._raise_lower(missing, M.lower(missing, restart=True))
+        self._sweep()
+
+    def _raise_lower(self, bits: Array, lower: Array) -> None:
+        self.lower[bits] = np.maximum(self.lower[bits], lower)
+        self.converged[bits] = self.M.closed(self.upper, self.lower, self.tol)[bits]
 
     def _sweep(self) -> None:
-        """Where little is missing: a sweep for a few bits costs less than a step, which reads all rows."""
-        M, bits = self.M, self.bits
+        """Dual ascent where little is missing, and for few bits: a step would read all rows for them."""
+        M = self.M
         for _ in range(MAX_SWEEPS):
-            gap = (self.upper[bits] - self.lower[bits]) / self.upper[bits]
-            bits = bits[~self.converged[bits] & (gap <= NEAR * self.tol)]
+            bits = self.bits[~self.converged[self.bits]]
+            if len(bits) > FEW_BITS:
+                return
+            gap = self.upper[bits] - self.lower[bits]
+            bits = bits[(gap <= NEAR * self.tol * self.upper[bits]) & (M.bundle.newest[bits] == ASCENDED)]
             if not len(bits):
                 return
             dual.ascend(self.rows, M.bundle, M.C, bits, ASCENDED, ASCENDED)
-            self.lower[bits] = np.maximum(self.lower[bits], M.lower(bits, restart=True))
-            self.converged[bits] = M.closed(self.upper, self.lower, self.tol)[bits]
+            self._raise_lower(bits, M.lower(bits, restart=True))
 
     def _drop_closed(self) -> None:
         """Go on with the bits that are still open."""
