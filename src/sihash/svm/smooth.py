@@ -210,6 +210,7 @@ class _Run:
             assert self.balance is not None
             bound = self.balance.restore(M.bundle, M.C, bits[here], inside[here], int(slot), ASCENDED)
             self._raise_lower(bits[here], bound)
+            M.bundle.newest[bits[here][bound < value[here]]] = slot  # too much was asked of the rows
         missing = bits[(ripe | hopeful) & ~self.converged[bits]]
         if len(missing):
             self._raise_lower(missing, M.lower(missing, restart=True))
@@ -223,14 +224,14 @@ class _Run:
         """Dual ascent where little is missing, and for few bits: a step would read all rows for them."""
         M = self.M
         for _ in range(MAX_SWEEPS):
-            bits = self.bits[~self.converged[self.bits]]
-            if len(bits) > FEW_BITS:
+            gap = self.upper[self.bits] - self.lower[self.bits]
+            near = ~self.converged[self.bits] & (gap <= NEAR * self.tol * self.upper[self.bits])
+            bits = self.bits[near]
+            if not 0 < len(bits) <= FEW_BITS:
                 return
-            gap = self.upper[bits] - self.lower[bits]
-            bits = bits[(gap <= NEAR * self.tol * self.upper[bits]) & (M.bundle.newest[bits] == ASCENDED)]
-            if not len(bits):
-                return
-            dual.ascend(self.rows, M.bundle, M.C, bits, ASCENDED, ASCENDED)
+            slots = M.bundle.newest[bits]
+            for slot in np.unique(slots):
+                dual.ascend(self.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
             self._raise_lower(bits, M.lower(bits, restart=True))
 
     def _drop_closed(self) -> None:
