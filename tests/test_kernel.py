@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from sihash.kernel import BLOCK_ROWS, KernelMap, choose_anchors, kmeans_centres, normalise, row_blocks
+from sihash.kernel import (
+    BLOCK_ROWS,
+    KernelMap,
+    choose_anchors,
+    kmeans_centres,
+    mean_of_rows,
+    normalise,
+    row_blocks,
+)
 from sihash.kernel_fit import fit_kernel_map
 from sihash.kernel_width import choose_width
 
@@ -205,3 +213,10 @@ def test_parameters_that_make_no_kernel_are_refused(change, message):
     arguments = {"anchors": "random", "kernel_width": 0.5} | change
     with pytest.raises(ValueError, match=message):
         fit_kernel_map(X, np.zeros(20, int), 5, rng=np.random.RandomState(0), **arguments)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_mean_is_exact_far_from_zero(dtype):
+    X = (1e4 + np.random.RandomState(0).uniform(size=(2 * BLOCK_ROWS + 7, 6))).astype(dtype)
+    for rows in (X, X[:, ::2], np.asfortranarray(X), X[:1]):
+        np.testing.assert_allclose(mean_of_rows(rows), rows.astype(np.float64).mean(axis=0), rtol=1e-13)

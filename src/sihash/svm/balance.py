@@ -21,8 +21,7 @@ N_DIRECTIONS = 64
 POWERS = 2  # of the Gram matrix, to find them
 MANY_MOVE, FEW_MOVE = 4, 8  # every fourth row moves, or every eighth, which will do after small changes ...
 ROWS_PER_DIRECTION = 96  # ... but no fewer than so many
-CURVATURE_EVERY = 2  # of the rows that move are asked for their curvature
-SOLUTIONS = 3  # of the equations, each for what the last one left: curvature is estimated, shares have bounds
+SOLUTIONS = 2  # of the equations, the second for what bounds on the shares left of the first
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
@@ -90,10 +89,7 @@ def _project(block: Block, V: Array, every: int) -> None:
 
 
 def _curvature(block: Block, bits: Array, source: int, every: int) -> tuple[Array]:
-    """``Σ q t tᵀ`` for every bit, estimated from some of the rows."""
-    T = np.ascontiguousarray(block.scratch["T"][::CURVATURE_EVERY])
-    P = block[f"pi{source}"][:: every * CURVATURE_EVERY]
-    return (len(block.scratch["T"]) / len(T) * _sum_squares(T, P, bits),)
+    return (_sum_squares(block.scratch["T"], block[f"pi{source}"][::every], bits),)
 
 
 def _pull(block: Block, a: Array, bits: Array, source: int, every: int) -> tuple[Array]:

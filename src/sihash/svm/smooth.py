@@ -203,6 +203,7 @@ class _Run:
         inside = (M.W[bits] - u) @ V
         left = self.upper[bits] - value - 0.5 * np.einsum("jk,jk->j", inside, inside)
         hopeful = ~self.converged[bits] & (left <= HOPE * self.tol * self.upper[bits])
+        hopeful &= 2 * hopeful.sum() >= len(bits)  # fewer can wait: another step is due anyway
         if hopeful.any() and (self.balance is None or self.balance.widest != every):
             self.balance = Balance(self.rows, V, every)
         for slot in np.unique(slots[hopeful]):
