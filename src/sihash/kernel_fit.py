@@ -20,7 +20,7 @@ def fit_kernel_map(
 
     Only the rows that are drawn for anchors and width are normalised here, never all of ``X``.
     """
-    mean = mean_of_rows(X)
+    mean = mean_of_rows(X) if isinstance(X, np.ndarray) else X.mean(axis=0, dtype=np.float64)
     if isinstance(kernel_width, str):
         if kernel_width != "auto":
             raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")

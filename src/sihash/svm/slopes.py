@@ -45,7 +45,7 @@ def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[A
     R, sums = np.empty_like(Z), np.zeros((3, len(bits)))
     _slopes(Z, np.zeros_like(Z), Y, width, R, block[slot], bits, sums)
     # Without weights all slopes are 1, and the rows of a block mostly have one code.
-    alike = (R[0] == R).all()
+    alike = len(R) > 0 and (R[0] == R).all()
     g = np.outer(R[0], np.matmul(np.ones(len(R), np.float32), Phi)) if alike else np.matmul(R.T, Phi)
     return g, *sums
 

@@ -11,6 +11,9 @@ the gradient, which the steps drive to zero, and the price of smoothing, which t
 costs two products with Φ for all bits together, the scores of the direction and the gradient, in one pass
 over the rows (`sihash.svm.slopes`): how far to go is found before, on a few of them.
 
+The weights are good before the gap shows it. What is missing then lies in a few directions of the features,
+and moving the shares ``p`` closes it without moving the weights (`sihash.svm.balance`, `sihash.svm.dual`).
+
 L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width
 Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. The matrix is taken
 from a sample of rows. Where that guess is poor (few rows near the margin, as in data that separate well) a

@@ -59,7 +59,7 @@ def _pulls(block: Block, D: Array, every: int, width: Array) -> tuple[Array]:
     Y, Z = block.scratch["Y"][::every], np.ascontiguousarray(block.scratch["Z"][::every])
     V = np.matmul(block["Phi"][::every], D)
     V *= Y
-    return (block.n / len(Z) * _pulls_of(Z, V, LENGTHS.astype(np.float32), width),)
+    return (block.n / max(len(Z), 1) * _pulls_of(Z, V, LENGTHS.astype(np.float32), width),)
 
 
 @numba.njit(nogil=True, cache=True)
