@@ -80,3 +80,16 @@ def assert_certificate(solution, Phi, Y, C, tol):
     assert solution.converged.all()
     gap = solution.upper - solution.lower
     assert np.all(gap <= np.maximum(tol * solution.upper, 1e-6 * C * len(Phi)))
+
+
+def value_of_planes(machines, slot):
+    """The lower bounds by the planes of one slot alone."""
+    u = machines.C * machines.bundle.g[:, :, slot].sum(axis=1)
+    return machines.C * machines.bundle.a[:, :, slot].sum(axis=1) - 0.5 * np.sum(u * u, axis=1)
+
+
+def assert_true_planes(machines):
+    """The planes of a bundle are the sums of the shares beside the rows."""
+    g, a = planes_from_shares(machines)
+    np.testing.assert_allclose(machines.bundle.a, a, rtol=1e-5)
+    np.testing.assert_allclose(machines.bundle.g, g, atol=5e-3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from svm_problems import assert_true_planes, value_of_planes
 
 from sihash.svm import dual
 from sihash.svm.blocks import RowBlocks
@@ -23,32 +24,21 @@ def after_some_steps(seed, n_steps=2, n=5000, d=12, m=5, C=4.0):
     return machines
 
 
-def value(machines, slot):
-    g, a = machines.bundle.g[:, :, slot].sum(axis=1), machines.bundle.a[:, :, slot].sum(axis=1)
-    return machines.C * a - 0.5 * machines.C**2 * np.sum(g * g, axis=1)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_a_sweep_raises_the_bound_and_keeps_the_planes_true(seed):
     machines = after_some_steps(seed)
     bits, source = np.arange(machines.m), int(machines.latest[0])
-    before = value(machines, source)
+    before = value_of_planes(machines, source)
     with team():
         dual.ascend(machines.rows, machines.bundle, machines.C, bits, source, ASCENDED)
-        once = value(machines, ASCENDED)
+        once = value_of_planes(machines, ASCENDED)
         dual.ascend(machines.rows, machines.bundle, machines.C, bits, ASCENDED, ASCENDED)
-    twice = value(machines, ASCENDED)
+    twice = value_of_planes(machines, ASCENDED)
     assert (once >= before - 1e-3).all()
     assert (twice >= once - 1e-3).all()
     assert (once > before).any()
     assert (twice <= machines.upper()).all()
-    rows = machines.rows
-    shares, Y = rows.column(f"pi{ASCENDED}").astype(float), rows.column("Y")
-    assert shares.min() >= 0
-    assert shares.max() <= 1
-    np.testing.assert_allclose(machines.bundle.a[:, :, ASCENDED].sum(axis=1), shares.sum(axis=0), rtol=1e-5)
-    exact = (shares * Y).T @ rows.column("Phi").astype(float)
-    np.testing.assert_allclose(machines.bundle.g[:, :, ASCENDED].sum(axis=1), exact, atol=2e-3)
+    assert_true_planes(machines)
 
 
 def test_shares_at_their_bounds_stay():

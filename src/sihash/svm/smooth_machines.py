@@ -136,8 +136,7 @@ def _gram_of_part(rows: RowBlocks, every: int) -> Array:
             n += _sampled(block, every)
         return np.matmul(Phi.T, Phi)
 
-    grams = map_threads(gram, _runs(rows.blocks, every))
-    return np.add.reduce(grams, dtype=np.float64).astype(np.float32)
+    return np.add.reduce(map_threads(gram, _runs(rows.blocks, every)))
 
 
 def _runs(blocks: list[Block], every: int) -> list[list[Block]]:
