@@ -23,6 +23,9 @@ from sihash.svm import band, slopes, smooth, steplength
 from sihash.svm.blocks import RowBlocks
 from sihash.threads import n_threads_of_team
 
+# One cluster at a time: two of them on two cores may leave a scheduler without its processor for too long.
+pytestmark = pytest.mark.xdist_group("dask")
+
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
