@@ -14,10 +14,6 @@ from sihash.threads import map_threads
 
 BLOCK_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
 
-# Rounding lifts a point on its own anchor above exponent 0, by some 1e-7 / σ². From this 1 / 2σ² on it would
-# show, and what lies above 0 is cut off.
-STEEP = 100
-
 
 def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
     """Slices that cover ``range(n)`` in order."""
@@ -146,8 +142,7 @@ def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
     """`rbf` of rows that end with their ‖z‖² and room for one more column."""
     Z[:, -1] = 1
     exponent = np.matmul(Z, extended.T, out=out)
-    if extended[0, -2] < -STEEP:
-        np.minimum(exponent, 0, out=exponent)
+    np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
     return np.exp(exponent, out=exponent)
 
 
