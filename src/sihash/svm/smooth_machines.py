@@ -88,14 +88,9 @@ class SmoothMachines(Machines):
 
     def solve_hessian(self, Q: Array) -> Array:
         """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
-        factor = self.factor()
-
-        def solve(part: Array) -> Array:
-            half = solve_triangular(factor, part.T, lower=True, check_finite=False)
-            return solve_triangular(factor, half, lower=True, trans=1, check_finite=False).T
-
-        parts = np.array_split(Q.astype(np.float32), 2)  # for two threads, however many there are
-        return np.concatenate(map_threads(solve, [part for part in parts if len(part)])).astype(np.float64)
+        half = solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
+        full = solve_triangular(self.factor(), half, lower=True, trans=1, check_finite=False)
+        return full.T.astype(np.float64)
 
 
 @dataclass(frozen=True)
