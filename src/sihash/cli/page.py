@@ -24,7 +24,7 @@ p { margin: 0 0 12px; max-width: 78ch; }
 .answer { display: flex; gap: 22px; background: var(--card); border: 1px solid var(--line);
   border-radius: 12px; padding: 16px 18px; margin: 10px 0; }
 .query { border-right: 1px solid var(--line); padding-right: 22px; }
-.hits { display: flex; flex-wrap: wrap; gap: 14px; }
+.hits { display: flex; flex-wrap: wrap; gap: 14px 10px; }
 figure { margin: 0; width: 84px; font-size: .78rem; line-height: 1.3; }
 .picture { display: block; width: 84px; height: 84px; object-fit: contain; background: #fff;
   border: 1px solid var(--line); border-radius: 6px; }
