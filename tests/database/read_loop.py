@@ -26,10 +26,13 @@ N_READERS = 4
 
 def main(n_changes: int, seed: int) -> None:
     with small.fast_folder() as folder:
-        small.make(folder / "warm").update("scratch")  # compiled code is loaded before any fork
+        warm = small.make(folder / "warm")  # compiled code is loaded before any fork
+        warm.update("scratch")
+        warm.search(small.QUERIES, k=8, rank="hamming")
         root = folder / "db"
         small.make(root).close()
         readers = [start(read, root, folder, k) for k in range(N_READERS)]
+        wait_for(folder / f"begun{k}" for k in range(N_READERS))
         write(root, folder / "removed", n_changes, random.Random(seed))
         (folder / "stop").touch()
         for reader in readers:
@@ -37,6 +40,14 @@ def main(n_changes: int, seed: int) -> None:
         told = [json.loads((folder / f"reader{k}").read_text()) for k in range(N_READERS)]
         assert min(len(each["versions"]) for each in told) > 1, told
         print(json.dumps({"changes": n_changes, "answers": [each["answers"] for each in told]}))
+
+
+def wait_for(files):
+    """Wait for each reader's first answer; one that fails says so by ending without it."""
+    for file in files:
+        while not file.exists():
+            assert os.waitpid(-1, os.WNOHANG)[0] == 0, "a reader failed"
+            time.sleep(0.01)
 
 
 def start(work, *arguments):
@@ -73,7 +84,9 @@ def write(root, removed, n_changes, rng):
 def read(root, folder, k):
     db = ImageDatabase(root)
     query_codes, item_codes, n_answers = {}, {}, 0
-    while not (folder / "stop").exists():
+    last = False
+    while not last:
+        last = (folder / "stop").exists()  # and once more: what was written last must be seen
         try:
             removed = {int(line) for line in (folder / "removed").read_text().split()}
         except FileNotFoundError:
@@ -81,6 +94,7 @@ def read(root, folder, k):
         for number, answer in enumerate(db.search(small.QUERIES, k=8, rank="hamming")):
             check(answer, number, removed, query_codes, item_codes)
             n_answers += 1
+        (folder / f"begun{k}").touch()
     versions = sorted({version for version, _ in query_codes})
     (folder / f"reader{k}").write_text(json.dumps({"answers": n_answers, "versions": versions}))
 

@@ -170,11 +170,12 @@ def test_64_clients_search_while_an_update_runs(two_workers, digits):
         for thread in threads:
             thread.start()
         start = time.monotonic()
-        time.sleep(0.5)
+        wait_until(lambda: bool(problems) or all(seen[k] for k in range(N_CLIENTS)))
         last = client.update()
         while time.monotonic() - start < LOAD_SECONDS:
             time.sleep(0.1)
         wait_for_version(two_workers, last.version)
+        wait_until(lambda: bool(problems) or {seen[k][-1][1].version for k in seen} == {last.version})
         stop.set()
         for thread in threads:
             thread.join()

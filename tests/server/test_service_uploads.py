@@ -173,7 +173,7 @@ def _part(size, more=True):
 
 
 def test_a_dripping_body_times_out_and_holds_up_nobody(monkeypatch):
-    monkeypatch.setattr(bodies, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "READ_SECONDS", 1)
 
     async def run():
         app = Bodies(_echo)
@@ -187,7 +187,7 @@ def test_a_dripping_body_times_out_and_holds_up_nobody(monkeypatch):
 
 
 def test_all_bodies_together_are_bounded(monkeypatch):
-    monkeypatch.setattr(bodies, "READ_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "READ_SECONDS", 1)
     monkeypatch.setattr(bodies, "MAX_HELD", 1000)
 
     async def run():
@@ -208,7 +208,7 @@ def test_all_bodies_together_are_bounded(monkeypatch):
 
 def test_silent_and_dripping_connections_are_closed(monkeypatch):
     """Headers have to be complete in time; meanwhile others are served."""
-    monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1.5)
     port = free_port()
     config = uvicorn.Config(
         _hello, port=port, http=protocol.PunctualProtocol, lifespan="off", log_level="error"
@@ -226,7 +226,7 @@ def test_silent_and_dripping_connections_are_closed(monkeypatch):
             base_url=f"http://127.0.0.1:{port}"
         ) as kept:  # a kept connection outlives the deadline
             kept.get("/")
-            time.sleep(0.8)
+            time.sleep(2)
             assert kept.get("/").text == "hello"
         for line in lines:
             assert line.recv(1) == b""  # closed
