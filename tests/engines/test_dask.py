@@ -23,9 +23,7 @@ from sihash.svm import band, slopes, smooth, steplength
 from sihash.svm.blocks import RowBlocks
 from sihash.threads import n_threads_of_team
 
-# One cluster at a time: two of them on two cores may leave a scheduler without its processor for too long.
-pytestmark = pytest.mark.xdist_group("dask")
-
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
@@ -33,14 +31,23 @@ PARAMS = {"n_bits": 8, "n_anchors": 40, "random_state": 0, "tol": 0.01}
 
 
 @pytest.fixture(scope="module")
-def client():
+def crowd():
+    # A LocalCluster gives a worker up for good if it is away 15 s after any of its deaths, not just the last.
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(crowd):
+    """With both workers there, whatever the test before did to them."""
+    a_living_worker(crowd)
+    return crowd
 
 
 @pytest.fixture
@@ -156,7 +163,6 @@ def kill_a_worker_at_step(k, client, monkeypatch):
 @pytest.mark.parametrize("source", ["array", "files"])
 def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypatch):
     paths, X, y = shards
-    client.wait_for_workers(2)
     # With a small λ codes have moved by the time the second round trains: they have to be brought back.
     params = {**PARAMS, "lam": 1e4, "gamma": 5.0} if source == "array" else PARAMS
     undisturbed = SIH(**params).fit(X, y)
@@ -178,7 +184,6 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
 
 
 def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
-    client.wait_for_workers(2)
     call, largest = Crew.call, {}
 
     def weigh(crew, places, method, calls):
