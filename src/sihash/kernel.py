@@ -142,8 +142,17 @@ def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
     """`rbf` of rows that end with their ‖z‖² and room for one more column."""
     Z[:, -1] = 1
     exponent = np.matmul(Z, extended.T, out=out)
-    np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
+    _cut_off(exponent)
     return np.exp(exponent, out=exponent)
+
+
+@numba.njit(nogil=True, cache=True)
+def _cut_off(exponent: Array) -> None:
+    """No exponent above 0, where rounding can lift a point on its own anchor."""
+    zero = exponent.dtype.type(0)
+    for i in range(exponent.shape[0]):
+        for j in range(exponent.shape[1]):
+            exponent[i, j] = min(exponent[i, j], zero)
 
 
 def choose_anchors(Z: Array, n_anchors: int, how: str, rng: np.random.RandomState) -> Array:

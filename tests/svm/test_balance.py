@@ -108,9 +108,12 @@ def test_the_loops_are_their_formulas():
     Y = np.where(rng.uniform(size=P.shape) < 0.5, 1, -1).astype(np.int8)
     p, y = P[:, bits].astype(float), Y[:, bits]
     q = 4 * p * (1 - p)
-    full = np.einsum("ij,ia,ib->jab", q, T.astype(float), T.astype(float))
-    low = np.tril_indices(6)
-    np.testing.assert_allclose(balance._sum_squares(T, P, bits), full[:, low[0], low[1]], atol=1e-3)
+    block = Block(40, 0, pi0=P)
+    block.scratch["T"] = T
+    (curvature,) = balance._curvature(block, bits, 0, 1)
+    np.testing.assert_allclose(
+        curvature, np.einsum("ij,ia,ib->jab", q, T.astype(float), T.astype(float)), atol=1e-3
+    )
     asked, out = rng.normal(size=p.shape).astype(np.float32), P.copy()
     moved = np.clip(p + q * y * asked, 0, 1)
     R = asked.copy()

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import hadamard
 
 from sihash._typing import Array
+from sihash.threads import map_threads
 
 CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
@@ -94,25 +95,12 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
 
     No two columns are equal or opposite: such bits would be two SVMs that say the same.
     """
-    best, best_cost = None, np.inf
+    starts = []
     for _ in range(N_STARTS if len(sizes) <= 64 else 1):
         words = random_words(n_bits, sizes, balanced, rng)
         _redraw_equal_columns(words, sizes, balanced, rng)
-        improve_words(words, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0, rng)
-        cost = _crowding(words)
-        if best is None or cost < best_cost:
-            best, best_cost = words, cost
-        if _cannot_be_farther(best):
-            break
-    assert best is not None
-    return best
-
-
-def _cannot_be_farther(words: Array) -> bool:
-    """Even columns make the mean distance as large as can be; here all distances are that mean, rounded."""
-    c = len(words)
-    V = words.astype(np.int64)
-    return bool(np.abs(V.sum(axis=0)).max() <= c % 2 and np.ptp((V @ V.T)[np.triu_indices(c, 1)]) <= 2)
+        starts.append((words, _seed(rng)))
+    return _best(starts, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0)
 
 
 def _n_even_splits(n_classes: int) -> int:
@@ -133,14 +121,31 @@ def exhaustive_words(n_bits: int, sizes: Array) -> Array:
 def _redraw_equal_columns(words: Array, sizes: Array, balanced: bool, rng: np.random.RandomState) -> None:
     """Draw columns that repeat an earlier one anew, in place; freely where even ones run out."""
     for attempt in range(100):
-        seen: set[bytes] = set()
-        again = []
-        for j, column in enumerate((words * words[0]).T):
-            again += [j] if column.tobytes() in seen else []
-            seen.add(column.tobytes())
-        if not again:
+        again = _repeated_columns(words)
+        if not len(again):
             break
         words[:, again] = random_words(len(again), sizes, balanced and attempt < 50, rng)
+
+
+@numba.njit(cache=True)
+def _repeated_columns(words: Array) -> Array:
+    """Columns that equal an earlier one, or its opposite."""
+    repeated = np.zeros(words.shape[1], np.bool_)
+    for j in range(words.shape[1]):
+        for other in range(j):
+            if _are_equal(words, j, other):
+                repeated[j] = True
+                break
+    return np.flatnonzero(repeated)
+
+
+@numba.njit(nogil=True, cache=True)
+def _are_equal(words: Array, j: int, other: int) -> bool:
+    """Whether two columns are equal or opposite."""
+    sign, i = words[0, j] * words[0, other], 1
+    while i < len(words) and words[i, j] * words[i, other] == sign:
+        i += 1
+    return i == len(words)
 
 
 def new_words(
@@ -149,21 +154,29 @@ def new_words(
     """Words for classes that join: far from all others, and restoring balance; the best of some starts."""
     joined = np.arange(len(words), len(words) + len(new_sizes))
     all_sizes = np.concatenate([sizes, new_sizes])
-    best, best_cost = None, np.inf
+    starts = []
     for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
         added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
-        everything = np.concatenate([words, added])
-        improve_words(everything, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0, rng)
-        cost = _crowding(everything)
-        if best is None or cost < best_cost:
-            best, best_cost = everything[len(words) :], cost
-    assert best is not None
-    return best
+        starts.append((np.concatenate([words, added]), _seed(rng)))
+    return _best(starts, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0)[len(words) :]
 
 
-def improve_words(
-    words: Array, sizes: Array, movable: Array, balance: float, rng: np.random.RandomState
-) -> None:
+def _seed(rng: np.random.RandomState) -> int:
+    return int(rng.randint(2**31 - 1))
+
+
+def _best(starts: list[tuple[Array, int]], sizes: Array, movable: Array, balance: float) -> Array:
+    """Improve the words of all starts, each with its seed; returns the least crowded."""
+
+    def improve(start: tuple[Array, int]) -> float:
+        words, seed = start
+        improve_words(words, sizes, movable, balance, seed)
+        return _crowding(words)
+
+    return starts[int(np.argmin(map_threads(improve, starts)))][0]
+
+
+def improve_words(words: Array, sizes: Array, movable: Array, balance: float, seed: int) -> None:
     """Change bits of the ``movable`` words, in place, while that lowers crowding plus imbalance.
 
     Crowding is ``Σ_{k<l} exp(v_k·v_l / s)``: one close pair outweighs many distant ones, so the smallest
@@ -180,7 +193,6 @@ def improve_words(
     V = words.astype(np.int64)
     n_moves = len(movable) ** 2 * n_bits
     n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
-    seed = rng.randint(2**31 - 1)
     _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
     words[movable] = V[movable].astype(np.int8)
 
@@ -238,15 +250,10 @@ def _try_moves(
 @numba.njit(nogil=True, cache=True)
 def _is_alone(V: Array, j: int) -> bool:
     """Whether no other column equals column ``j`` or its opposite."""
-    for other in range(V.shape[1]):
-        same = other != j
-        i = 1
-        while same and i < len(V):
-            same = V[i, j] * V[i, other] == V[0, j] * V[0, other]
-            i += 1
-        if same:
-            return False
-    return True
+    other = 0
+    while other < V.shape[1] and (other == j or not _are_equal(V, j, other)):
+        other += 1
+    return other == V.shape[1]
 
 
 @numba.njit(nogil=True, cache=True)

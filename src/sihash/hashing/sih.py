@@ -184,11 +184,11 @@ class SIH(Hasher):
             raise ValueError(
                 f"SIH needs at least two classes, got 1 class ({classes[0]!r}); add rows of another."
             )
-        with report.phase("kernel"):
-            kernel = self._make_kernel(X, numbers, rng)
-        with report.phase("words"):
-            words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), settings.balance, rng)
         with team():
+            with report.phase("kernel"):
+                kernel = self._make_kernel(X, numbers, rng)
+            with report.phase("words"):
+                words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), settings.balance, rng)
             with report.phase("kernel"):
                 learner = new_learner(settings, engine, kernel, X, numbers, classes.tolist(), words, names)
             learner.run(report)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+from scipy.linalg import qr
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
@@ -30,7 +31,7 @@ def strongest_directions(factor: Array) -> Array:
     d = len(factor)
     V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
     for _ in range(POWERS):
-        V = np.linalg.qr(np.matmul(factor, np.matmul(factor.T, V)))[0]
+        V = qr(np.matmul(factor, np.matmul(factor.T, V)), mode="economic", check_finite=False)[0]
     return V
 
 
@@ -52,7 +53,7 @@ class Balance:
         """
         where = bits, source, self.every
         (curvature,) = self.rows.total(_curvature, *where)
-        matrices = _matrices(C * curvature, inside.shape[1])
+        matrices = _made_safe(C * curvature)
         a = _solve(matrices, inside)
         for _ in range(SOLUTIONS - 1):
             (pull,) = self.rows.total(_pull, a.T.astype(np.float32), *where)
@@ -67,14 +68,11 @@ class Balance:
         return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
 
 
-def _matrices(triangles: Array, k: int) -> Array:
-    """Symmetric matrices (k × k) of which the lower triangles are given, made safe to solve with."""
-    low = np.tril_indices(k)
-    place = np.zeros((k, k), dtype=np.intp)
-    place[low] = place.T[low] = np.arange(len(low[0]))
-    full = triangles[:, place]
-    mean = np.trace(full, axis1=1, axis2=2) / k
-    return full + np.where(mean > 0, RIDGE * mean, 1)[:, None, None] * np.eye(k)
+def _made_safe(matrices: Array) -> Array:
+    """With a little on their diagonals, so that they can be solved with."""
+    k = matrices.shape[1]
+    mean = np.trace(matrices, axis1=1, axis2=2) / k
+    return matrices + np.where(mean > 0, RIDGE * mean, 1)[:, None, None] * np.eye(k)
 
 
 def _solve(matrices: Array, right: Array) -> Array:
@@ -89,7 +87,9 @@ def _project(block: Block, V: Array, every: int) -> None:
 
 
 def _curvature(block: Block, bits: Array, source: int, every: int) -> tuple[Array]:
-    return (_sum_squares(block.scratch["T"], block[f"pi{source}"][::every], bits),)
+    """``Σ q t tᵀ`` for every bit, of the rows that have room."""
+    roomy, stops = _weigh(block.scratch["T"], block[f"pi{source}"][::every], bits)
+    return (np.array([np.matmul(own.T, own) for own in np.split(roomy, stops[:-1])]),)
 
 
 def _pull(block: Block, a: Array, bits: Array, source: int, every: int) -> tuple[Array]:
@@ -108,22 +108,26 @@ def _move(block: Block, a: Array, bits: Array, source: int, every: int, target: 
     return np.matmul(R.T, block["Phi"][::every]), total
 
 
-@numba.njit(nogil=True, fastmath=True, cache=True)
-def _sum_squares(T: Array, P: Array, bits: Array) -> Array:
-    """``Σ q t tᵀ`` for every bit: the lower triangle, row after row."""
+@numba.njit(nogil=True, cache=True)
+def _weigh(T: Array, P: Array, bits: Array) -> tuple[Array, Array]:
+    """``√q t`` of the rows that have room, bit after bit, and where each bit ends."""
     n, k = T.shape
-    out = np.zeros((len(bits), k * (k + 1) // 2), np.float32)
+    n_roomy = 0
     for i in range(n):
-        for j in range(len(bits)):
+        for j in bits:
+            n_roomy += 0 < P[i, j] < 1
+    out, stops = np.empty((n_roomy, k), np.float32), np.empty(len(bits), np.intp)
+    at = 0
+    for j in range(len(bits)):
+        for i in range(n):
             p = P[i, bits[j]]
             if 0 < p < 1:
-                q = np.float32(4) * p * (np.float32(1) - p)
+                root = np.sqrt(np.float32(4) * p * (np.float32(1) - p))
                 for a in range(k):
-                    weight = q * T[i, a]
-                    start = a * (a + 1) // 2
-                    for b in range(a + 1):
-                        out[j, start + b] += weight * T[i, b]
-    return out
+                    out[at, a] = root * T[i, a]
+                at += 1
+        stops[j] = at
+    return out, stops
 
 
 @numba.njit(nogil=True, cache=True)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import warnings
 
+import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -243,11 +244,8 @@ class _Run:
         still = ~self.converged[self.bits]
         if still.all():
             return
-        if self.n_taken:
-            self.rows.map(_put_back, self.bits)
+        self.rows.map(_drop, self.bits, np.flatnonzero(still), self.n_taken > 0)
         self.bits, self.gradient = self.bits[still], self.gradient[still]
-        if len(self.bits):
-            self.rows.map(_lay_out, self.bits)
 
     def _direction(self, gradient: Array) -> Array:
         """L-BFGS, all open bits at once; a pair with ``rho = 0`` drops out by itself."""
@@ -334,11 +332,32 @@ def _only_bits(block: Block, bits: Array) -> Block:
 
 
 def _lay_out(block: Block, bits: Array) -> None:
-    open_bits = bits if len(bits) < block["Y"].shape[1] else slice(None)
-    Y = np.ascontiguousarray(block["Y"][:, open_bits])
-    block.scratch |= {"Y": Y, "Z": Y * block["S"][:, open_bits]}
+    Y, Z = np.empty((block.n, len(bits)), np.int8), np.empty((block.n, len(bits)), np.float32)
+    _pick(block["Y"], block["S"], bits, Y, Z)
+    block.scratch |= {"Y": Y, "Z": Z}
 
 
 def _put_back(block: Block, bits: Array) -> None:
-    open_bits = bits if len(bits) < block["Y"].shape[1] else slice(None)
-    block["S"][:, open_bits] = block.scratch["Y"] * block.scratch["Z"]
+    _place(block.scratch["Y"], block.scratch["Z"], bits, block["S"])
+
+
+def _drop(block: Block, bits: Array, still: Array, moved: bool) -> None:
+    """Put the margins of ``bits`` back, if they have moved, and go on with those numbered ``still``."""
+    if moved:
+        _put_back(block, bits)
+    block.scratch |= {name: np.ascontiguousarray(block.scratch[name][:, still]) for name in ("Y", "Z")}
+
+
+@numba.njit(nogil=True, cache=True)
+def _pick(signs: Array, scores: Array, bits: Array, Y: Array, Z: Array) -> None:
+    for i in range(len(Y)):
+        for k in range(len(bits)):
+            Y[i, k] = signs[i, bits[k]]
+            Z[i, k] = np.float32(Y[i, k]) * scores[i, bits[k]]
+
+
+@numba.njit(nogil=True, cache=True)
+def _place(Y: Array, Z: Array, bits: Array, scores: Array) -> None:
+    for i in range(len(Y)):
+        for k in range(len(bits)):
+            scores[i, bits[k]] = np.float32(Y[i, k]) * Z[i, k]

@@ -114,10 +114,13 @@ def _hessian_factor(rows: RowBlocks, weight: float) -> Array:
     """Cholesky factor of ``I + weight · ΦᵀΦ``, the product estimated from evenly spaced rows."""
     d = rows.n_features
     every = max(1, len(rows) // (SAMPLE_PER_FEATURE * d))
-    gram = np.add.reduce(rows.parts(_gram_of_part, every), dtype=np.float64)
+    gram = np.zeros((d, d))
+    for part in rows.parts(_gram_of_part, every):
+        gram += part
     gram *= weight * every
     gram[np.diag_indices(d)] += 1
-    return cholesky(gram, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
+    # Transposed it is in the order of LAPACK, which then works in place.
+    return cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
 
 
 def _gram_of_part(rows: RowBlocks, every: int) -> Array:
@@ -131,20 +134,19 @@ def _gram_of_part(rows: RowBlocks, every: int) -> Array:
             n += _sampled(block, every)
         return np.matmul(Phi.T, Phi)
 
-    return np.add.reduce(map_threads(gram, _runs(rows.blocks, every)))
+    total, *others = map_threads(gram, _runs(rows.blocks, every))
+    for other in others:
+        total += other
+    return total
 
 
 def _runs(blocks: list[Block], every: int) -> list[list[Block]]:
-    """Blocks that follow each other and have `GRAM_ROWS` of the sample together."""
-    runs: list[list[Block]] = []
-    n = GRAM_ROWS
-    for block in blocks:
-        if n >= GRAM_ROWS:
-            runs.append([])
-            n = 0
-        runs[-1].append(block)
-        n += _sampled(block, every)
-    return runs
+    """Runs of about `GRAM_ROWS` of the sample or fewer, equally long, an even number of them."""
+    stops = np.cumsum([_sampled(block, every) for block in blocks])
+    n_runs = 2 * -(-int(stops[-1]) // (2 * GRAM_ROWS))
+    home = (stops - 1) * n_runs // stops[-1]
+    runs = [[block for block, own in zip(blocks, home, strict=True) if own == k] for k in range(n_runs)]
+    return [run for run in runs if run]
 
 
 def _sampled(block: Block, every: int) -> int:
