@@ -9,7 +9,7 @@ from svm_problems import assert_true_planes, value_of_planes
 from sihash.kernel import KernelMap
 from sihash.svm import balance
 from sihash.svm.balance import Balance, strongest_directions
-from sihash.svm.blocks import RowBlocks
+from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.smooth import _Run
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import team
