@@ -118,9 +118,15 @@ def leave_rows(learner: Learner, ids: list[Hashable]) -> None:
 
 
 def leave_classes(learner: Learner, numbers: Array) -> None:
-    """Take whole classes out: blocks that hold nothing else go as they are, their rows untouched."""
-    lost = set(np.concatenate(learner.machines.rows.map(_keys_of, numbers)).tolist())
+    """Take whole classes out; groups of rows that hold nothing else go with their planes, untouched."""
+    machines, table = learner.machines, learner.table
+    found = machines.rows.map(_leaving, numbers)
+    lost = set(np.concatenate([keys for keys, *_ in found]).tolist())
     learner.key_of = {name: key for name, key in learner.key_of.items() if key not in lost}
+    left = {group for _, group, some_stay in found if some_stay}
+    risk, pairs = machines.rows.total(clear, machines.snapshot(), left, len(table.counts))
+    machines.lose(risk)
+    table.counts = table.counts - pairs.astype(np.int64)
     _leave(learner, "y", numbers)
 
 
@@ -129,14 +135,25 @@ def _leave(learner: Learner, name: str, values: Array) -> None:
     sums = machines.rows.by_group(
         machines.bundle.n_groups, drop, machines.snapshot(), name, values, len(table.counts)
     )
-    assert sums is not None
-    machines.count(sums[:3], -1)
-    table.counts = table.counts - sums[3].sum(axis=0).astype(np.int64)
+    if sums is not None:
+        machines.count(sums[:3], -1)
+        table.counts = table.counts - sums[3].sum(axis=0).astype(np.int64)
     _tidy(learner)
 
 
-def _keys_of(block: Block, numbers: Array) -> Array:
-    return block["key"][np.isin(block["y"], numbers)]
+def _leaving(block: Block, numbers: Array) -> tuple[Array, int, bool]:
+    """The keys of the rows of these classes, the block's group, and whether it has other rows."""
+    leaves = np.isin(block["y"], numbers)
+    return block["key"][leaves], block.group, not leaves.all()
+
+
+def clear(block: Block, snapshot: Snapshot, left: set[int], n_pairs: int) -> tuple[Array, Array]:
+    """Take all rows out, unless their group is ``left``; returns their risk, and pairs."""
+    n = 0 if block.group in left else block.n
+    pairs = np.bincount(block["pair"][:n], minlength=n_pairs)
+    risk = snapshot.risk(block, slice(n))
+    block.n -= n
+    return risk, pairs
 
 
 def drop(

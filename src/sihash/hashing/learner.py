@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TypeVar
 
 import numpy as np
@@ -97,7 +98,8 @@ class Learner:
 
     def share_of_new_rows(self, n_more: int) -> float:
         """Of the present rows and ``n_more``, those that came after anchors and words were chosen."""
-        n_new = sum(key >= self.first_new_key for key in self.key_of.values())
+        newest_first = reversed(self.key_of.values())
+        n_new = sum(1 for _ in takewhile(lambda key: key >= self.first_new_key, newest_first))
         return (n_new + n_more) / (len(self.key_of) + n_more)
 
     def rebuilt(self, kernel: KernelMap, X: Array, y: Array, pair: Array) -> Learner:

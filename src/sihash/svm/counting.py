@@ -42,7 +42,7 @@ class Snapshot:
         for slot in range(self.n_slots):
             block[f"pi{slot}"][rows] = shares
         a = shares.sum(axis=0, dtype=np.float64)
-        return _risk(margins), a[None], ((shares * Y).T @ Phi)[None]
+        return _hinge(margins), a[None], ((shares * Y).T @ Phi)[None]
 
     def leave(self, block: Block, rows: slice | Array) -> Sums | None:
         """Count rows out, before they are dropped or their signs change."""
@@ -52,7 +52,11 @@ class Snapshot:
         held = [block[f"pi{slot}"][rows].astype(np.float32) for slot in range(self.n_slots)]
         a = np.array([shares.sum(axis=0, dtype=np.float64) for shares in held])
         g = np.array([(shares * Y).T @ Phi for shares in held])
-        return _risk(Y * self.scores(block, rows)), a, g
+        return self.risk(block, rows), a, g
+
+    def risk(self, block: Block, rows: slice | Array) -> Array:
+        """The hinge risk of rows, a number a bit."""
+        return _hinge(block["Y"][rows] * self.scores(block, rows))
 
     def turn(self, block: Block, rows: Array, Y: Array) -> Sums | None:
         """Give rows the signs ``Y`` (rows × m); returns what this adds."""
@@ -65,7 +69,7 @@ class Snapshot:
         return after[0] - before[0], after[1] - before[1], after[2] - before[2]
 
 
-def _risk(margins: Array) -> Array:
+def _hinge(margins: Array) -> Array:
     return np.maximum(1 - margins, 0).sum(axis=0, dtype=np.float64)
 
 

@@ -130,6 +130,11 @@ class Machines:
         self.bundle.add(sign * a, sign * g)
         self.known_lower[:] = 0
 
+    def lose(self, risk: Array) -> None:
+        """Take out the risk of rows whose planes go with them."""
+        self.risk = np.maximum(self.risk - risk, 0)
+        self.known_lower[:] = 0
+
     def start_from(self, other: Machines, bits: Array | None = None) -> None:
         """Take over the weights (of ``bits``) of other machines; planes are cut anew."""
         self.W = other.W.copy() if bits is None else other.W[bits]

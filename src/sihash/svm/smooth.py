@@ -99,7 +99,6 @@ class _Run:
         """
         M, bits = self.M, self.bits
         stale = bits[~M.fresh[bits]]
-        has_planes: Array = np.any(M.bundle.a[bits], axis=(1, 2))
         M.own_arrays(None if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
@@ -108,7 +107,7 @@ class _Run:
             self._evaluate(None)
         else:
             self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
-        self._prove(M.bundle.newest[bits], has_planes, FEW_MOVE)
+        self._prove(M.bundle.newest[bits], np.zeros(len(bits), dtype=bool), FEW_MOVE)
         self._drop_closed()
         if len(self.bits):
             M.own_arrays()
