@@ -170,6 +170,23 @@ def recomputed(machines):
     return risk, g, a
 
 
+def test_classes_in_groups_of_their_own_and_in_shared_ones_go(monkeypatch):
+    """Of twelve classes 0 and 10 share planes, 3 has its own, and 11 is too small for a block to itself."""
+    monkeypatch.setattr("sihash.hashing.sih.RELEARN_CLASSES", 1.0)
+    X, y = blobs(7800, n_classes=12)
+    stays = (y != 11) | (np.arange(len(y)) < 600)
+    hasher = small(n_bits=8, n_anchors=20).fit(X[stays], y[stays])
+    for gone in ([0], [3], [11, 5]):
+        hasher.remove_classes(gone)
+        machines = hasher._learner.machines
+        risk, g, a = recomputed(machines)
+        np.testing.assert_allclose(machines.risk, risk, rtol=1e-3, atol=1e-2)
+        np.testing.assert_allclose(machines.bundle.g, g, rtol=1e-3, atol=1e-2)
+        np.testing.assert_allclose(machines.bundle.a, a, rtol=1e-3, atol=1e-2)
+    assert hasher.classes_.tolist() == [1, 2, 4, 6, 7, 8, 9, 10]
+    assert machines.closed(machines.upper(), machines.lower(), 0.0101).all()
+
+
 POOL_X, POOL_Y = blobs(400, n_classes=6, seed=5)
 
 
