@@ -16,7 +16,7 @@ from test_parted import assert_books_are_kept, made
 from sihash import SIH
 from sihash.engines import dask as dask_engine
 from sihash.engines import rows_from_files
-from sihash.engines.crew import Crew
+from sihash.engines.crew import PATIENCE, Crew
 from sihash.engines.matrix import Matrix
 from sihash.engines.worker import Part
 from sihash.svm import band, slopes, smooth, steplength
@@ -212,7 +212,17 @@ def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
     assert max(many[function] for function in both) <= 1.1 * max(few[function] for function in both)
 
 
-def test_rows_that_nobody_needs_are_let_go(client):
+class LatePart(Part):
+    """An actor that takes longer to come than anybody waits at once."""
+
+    def __init__(self, n_threads):
+        time.sleep(1.5 * PATIENCE)
+        super().__init__(n_threads)
+
+
+@pytest.mark.parametrize("part", [Part, LatePart])
+def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
+    monkeypatch.setattr("sihash.engines.crew.Part", part)
     X, y = made(1000)
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     for k in range(4):

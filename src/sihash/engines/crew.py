@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import count
+from math import inf
 from typing import Any
 
 from sihash.engines.parted import Call, RowsLost
@@ -46,14 +47,25 @@ class Crew:
             return [self._hired(address, future) for address, future in zip(addresses, futures, strict=True)]
 
     def _hired(self, address: str, future: Any) -> Any:
-        for _ in range(HIRE_SECONDS // PATIENCE):
+        try:
+            return self._patiently(future, address, HIRE_SECONDS)
+        except OSError as error:
+            self._note(error)
+            raise RowsLost(f"The Dask worker at {address} does not answer.") from self.why
+
+    def _patiently(self, future: Any, address: str, seconds: float = inf) -> Any:
+        """What a future, or an actor, says; a TimeoutError if its worker is gone, or after so many seconds.
+
+        A connection to a worker that is gone is tried for long, but the scheduler knows.
+        """
+        last = time.monotonic() + seconds
+        while True:
+            was_done = future.done()  # else it may come between the end of our patience and our question
             try:
                 return future.result(timeout=PATIENCE)
-            except OSError as error:  # so is the end of our patience
-                self.why = error
-                if address not in self.client.nthreads():
-                    break
-        raise RowsLost(f"The Dask worker at {address} does not answer.") from self.why
+            except Exception:
+                if was_done or address not in self.client.nthreads() or time.monotonic() > last:
+                    raise
 
     def replace(self, place: int) -> None:
         """Another worker for a part: of those that are there, the one that holds the fewest."""
@@ -107,30 +119,26 @@ class Crew:
             return self._lose(place, error)
 
     def _wait(self, place: int, answer: Any) -> Any:
-        # Failures of functions come as results, so what is raised here is the loss of the worker, or our
-        # patience: a connection to one that is gone is tried for long, but the scheduler knows.
-        while answer is not None:
-            try:
-                return answer.result(timeout=PATIENCE)
-            except Exception as error:
-                if answer.done() or not self.is_there(place):
-                    return self._lose(place, error)
-        return None
-
-    def is_there(self, place: int) -> bool:
-        return self.addresses[place] in self.client.nthreads()
+        if answer is None:
+            return None
+        try:
+            return self._patiently(answer, self.addresses[place])
+        except Exception as error:  # failures of functions come as results, so this is the loss of the worker
+            return self._lose(place, error)
 
     def _lose(self, place: int, why: Exception) -> None:
         self.gone.add(place)
-        self.why = why
+        self._note(why)
+
+    def _note(self, error: Exception) -> None:
+        """What an error said, not the error: its traceback would keep rows alive that nobody needs."""
+        self.why = ConnectionError(f"{type(error).__name__}: {error}")
 
     def wait_for(self, tasks: list[tuple[int, Any]]) -> None:
         """Wait for Dask tasks that only the worker at their place can do."""
         for place, task in tasks:
-            while place not in self.gone:
+            if place not in self.gone:
                 try:
-                    task.result(timeout=PATIENCE)
-                    break
+                    self._patiently(task, self.addresses[place])
                 except TimeoutError as error:
-                    if not self.is_there(place):
-                        self._lose(place, error)
+                    self._lose(place, error)

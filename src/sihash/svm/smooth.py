@@ -107,7 +107,7 @@ class _Run:
             self._evaluate(None)
         else:
             self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
-        self._prove(M.bundle.newest[bits], np.zeros(len(bits), dtype=bool), FEW_MOVE)
+        self._prove(M.bundle.newest[bits], FEW_MOVE)
         self._drop_closed()
         if len(self.bits):
             M.own_arrays()
@@ -184,7 +184,7 @@ class _Run:
         self.upper[bits] = M.upper()[bits]
         if (gain < -TOO_FAR * self.tol * self.upper[bits]).any():
             self.every = -(-self.every // 2)  # its length takes more rows
-        self._prove(M.latest[bits], gain <= RIPE_SHARE * self.tol * self.upper[bits], MANY_MOVE)
+        self._prove(M.latest[bits], MANY_MOVE, gain <= RIPE_SHARE * self.tol * self.upper[bits])
         self.log.step(self.upper, self.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
         # steps gain less than that.
@@ -193,7 +193,7 @@ class _Run:
         M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
         self._drop_closed()
 
-    def _prove(self, slots: Array, ripe: Array, every: int) -> None:
+    def _prove(self, slots: Array, every: int, ripe: Array | bool = False) -> None:
         """Look for lower bounds that close gaps, near the dual points in ``slots``.
 
         First by restoring their balance, where that may be enough; then, for ``ripe`` bits too, by the best
