@@ -8,8 +8,9 @@ from itertools import count, filterfalse, islice
 
 def new_ids(ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]) -> list[Hashable]:
     """Ids of ``n`` rows that join those in ``taken``; without ``ids`` numbers from ``first`` on."""
-    numbers = filterfalse(taken.__contains__, count(first))
-    names: list[Hashable] = list(islice(numbers, n) if ids is None else ids)
+    if ids is None:
+        return list(islice(filterfalse(taken.__contains__, count(first)), n))
+    names = list(ids)
     if len(names) != n:
         raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
     known = list(filter(taken.__contains__, names))

@@ -103,20 +103,20 @@ def _solve(rows: _Rows, W: Array, classes: Array, C: float, tol: float, max_step
     T = rows.B @ W.T
     upper, lower = rows.objective(W, C), 0.0
     a, G = rows.plane(rows.losses(T))
-    offsets, planes, b = [a], [G.ravel()], np.zeros(1)
-    K = np.array([[planes[0] @ planes[0]]])
+    offsets, planes, b = np.array([a]), G.reshape(1, -1), np.zeros(1)
+    K = planes @ planes.T
     n_steps = 0
     # The scale of a gap that does not matter: a millionth of F(0).
     floor = 1e-6 * C * float(rows.s.sum())
     while n_steps < max_steps:
         # 1. The minimum of the plane model, and with it the lower bound.
         group = np.zeros(len(b), dtype=np.intp)
-        bound = qp.maximise(C * C * K, C * np.array(offsets), group, b, QP_MOVES_PER_PLANE * len(b))
+        bound = qp.maximise(C * C * K, C * offsets, group, b, QP_MOVES_PER_PLANE * len(b))
         lower = max(lower, bound)
         if upper - lower <= max(tol * upper, floor):
             break
         # 2. Exact search on the line from the best point to that minimum.
-        D = C * (b @ np.array(planes)).reshape(W.shape) - W
+        D = C * (b @ planes).reshape(W.shape) - W
         rates = rows.B @ D.T
         t = _search(rows.y, rows.s, T, rates, float(np.sum(W * D)), float(np.sum(D * D)), C)
         candidate = rows.objective(W + t * D, C)
@@ -139,15 +139,14 @@ def _solve(rows: _Rows, W: Array, classes: Array, C: float, tol: float, max_step
 
 
 def _replace_idle(
-    K: Array, b: Array, offsets: list[float], planes: list[Array], a: float, g: Array
-) -> tuple[Array, Array, list[float], list[Array]]:
+    K: Array, b: Array, offsets: Array, planes: Array, a: float, g: Array
+) -> tuple[Array, Array, Array, Array]:
     keep = np.flatnonzero(b > 0) if len(b) > 50 else np.arange(len(b))
-    offsets = [offsets[i] for i in keep] + [a]
-    planes = [planes[i] for i in keep] + [g]
+    planes = np.concatenate([planes[keep], g[None]])
     bigger = np.empty((len(planes), len(planes)))
     bigger[:-1, :-1] = K[np.ix_(keep, keep)]
-    bigger[-1] = bigger[:, -1] = [g @ other for other in planes]
-    return bigger, np.append(b[keep], 0.0), offsets, planes
+    bigger[-1] = bigger[:, -1] = planes @ g
+    return bigger, np.append(b[keep], 0.0), np.append(offsets[keep], a), planes
 
 
 @numba.njit(nogil=True, cache=True)

@@ -43,7 +43,7 @@ def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[A
     """The same where the margins are."""
     Phi, Y, Z = block["Phi"], block.scratch["Y"], block.scratch["Z"]
     R, sums = np.empty_like(Z), np.zeros((3, len(bits)))
-    _slopes(Z, np.zeros_like(Z), Y, width, R, block[slot], bits, sums)
+    _slopes(Z, None, Y, width, R, block[slot], bits, sums)
     # Without weights all slopes are 1, and the rows of a block mostly have one code.
     alike = len(R) > 0 and (R[0] == R).all()
     g = np.outer(R[0], np.matmul(np.ones(len(R), np.float32), Phi)) if alike else np.matmul(R.T, Phi)
@@ -66,7 +66,7 @@ def _scores(Phi: Array, W: Array, stack: int, out: Array) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _slopes(
-    Z: Array, V: Array, Y: Array, width: Array, R: Array, shares: Array, bits: Array, sums: Array
+    Z: Array, V: Array | None, Y: Array, width: Array, R: Array, shares: Array, bits: Array, sums: Array
 ) -> None:
     n, m = Z.shape
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
@@ -74,7 +74,7 @@ def _slopes(
     part = np.zeros((3, m), np.float32)
     for i in range(n):
         for j in range(m):
-            z = Z[i, j] + Y[i, j] * V[i, j]
+            z = Z[i, j] if V is None else Z[i, j] + Y[i, j] * V[i, j]
             u = one - z
             p = min(max(half + u * steep[j], zero), one)
             h = max(u, zero)

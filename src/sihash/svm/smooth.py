@@ -158,6 +158,12 @@ class _Run:
         map_threads(own, np.flatnonzero(~shared).tolist())
         return out
 
+    def _hessian_norms(self, bits: Array, Q: Array) -> Array:
+        """``q · H⁻¹ q`` for the rows of ``Q``."""
+        if self.own:
+            return np.einsum("jd,jd->j", Q, self._solve_hessian(bits, Q))
+        return self.M.hessian_norms(Q)
+
     def _evaluate(self, move: Array | None) -> None:
         """Move the margins; the slopes there become planes, and their sum the gradient ``w − C Σ p y φ``."""
         M, bits = self.M, self.bits
@@ -269,7 +275,7 @@ class _Run:
         good = curvature > 1e-8 * np.sqrt(norms)
         s, y, bits, curvature = s[good], y[good], bits[good], curvature[good]
         lbfgs.remember(M.pairs_s, M.pairs_y, M.rho, bits, s, y, curvature)
-        along = np.einsum("jd,jd->j", y, self._solve_hessian(bits, y))
+        along = self._hessian_norms(bits, y)
         M.scale[bits] = np.where(along > 0, curvature / np.maximum(along, 1e-300), 1.0)
 
     def put_back(self) -> None:

@@ -88,9 +88,16 @@ class SmoothMachines(Machines):
 
     def solve_hessian(self, Q: Array) -> Array:
         """``(I + κ C ΦᵀΦ)⁻¹`` applied to the rows of ``Q`` (bits × d)."""
-        half = solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
-        full = solve_triangular(self.factor(), half, lower=True, trans=1, check_finite=False)
+        full = solve_triangular(self.factor(), self._half_solved(Q), lower=True, trans=1, check_finite=False)
         return full.T.astype(np.float64)
+
+    def hessian_norms(self, Q: Array) -> Array:
+        """``q · (I + κ C ΦᵀΦ)⁻¹ q`` for the rows of ``Q``."""
+        half = self._half_solved(Q).astype(np.float64)
+        return np.einsum("dj,dj->j", half, half)
+
+    def _half_solved(self, Q: Array) -> Array:
+        return solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
 
 
 @dataclass(frozen=True)
