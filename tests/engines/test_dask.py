@@ -236,6 +236,28 @@ def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
     assert max(crew.call([0, 1], "n_held", [(), ()])) <= 2
 
 
+def test_a_part_that_became_empty_is_left_alone(client):
+    X, y = made(2000)
+    halves = np.concatenate([np.flatnonzero(y == 0)[:300], np.flatnonzero(y != 0)[:300]])
+    hasher = SIH(**PARAMS, engine="dask").fit(X[halves], y[halves])
+    hasher.remove_classes([0])
+    assert hasher._learner.machines.rows.sizes == [0, 300]
+    hasher.add(X[-30:], y[-30:])
+    assert_books_are_kept(hasher)
+    assert len(hasher.ids_) == 330
+
+
+def test_a_task_that_fails_is_no_lost_worker(client):
+    crew = Crew(client, list(client.nthreads()))
+    with pytest.raises(TimeoutError, match="the file server"):
+        crew.wait_for([(0, client.submit(_time_out, pure=False))])
+    assert not crew.gone
+
+
+def _time_out():
+    raise TimeoutError("the file server does not answer")
+
+
 def test_a_scheduler_that_is_not_there():
     with pytest.raises(ConnectionError, match=r"No Dask scheduler answers at tcp://127.0.0.1:1 .* start one"):
         SIH(engine="tcp://127.0.0.1:1").fit(*made(20))

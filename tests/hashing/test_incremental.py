@@ -324,7 +324,7 @@ def state(hasher):
         hasher.ids_,
         hasher.classes_.tolist(),
         hasher.codes_.tobytes(),
-        machines.rows.column("pi0")[order].tobytes(),
+        *(machines.rows.column(name)[order].tobytes() for name in ("X", "y", "Phi", "pi0")),
         machines.W.tobytes(),
         machines.bundle.g.tobytes(),
         machines.risk.tobytes(),
@@ -349,6 +349,7 @@ def test_an_update_that_breaks_off_leaves_the_hasher_as_it_was(solver, where, er
         lambda h: h.add(X[~first], y[~first], ids=[f"n{i}" for i in range((~first).sum())]),
         lambda h: h.remove(range(0, 60, 7)),
         lambda h: h.remove_classes([2]),
+        lambda h: h.update(X[:20] + 1, y[:20], ids=[f"m{i}" for i in range(20)], remove=h.ids_[100:150]),
     ]
     for operation in operations:
         with monkeypatch.context() as patch:

@@ -60,11 +60,11 @@ class Crew:
         """
         last = time.monotonic() + seconds
         while True:
-            was_done = future.done()  # else it may come between the end of our patience and our question
+            had_failed = _has_failed(future)  # before: else it may come just after the end of our patience
             try:
                 return future.result(timeout=PATIENCE)
             except Exception:
-                if was_done or address not in self.client.nthreads() or time.monotonic() > last:
+                if had_failed or address not in self.client.nthreads() or time.monotonic() > last:
                     raise
 
     def replace(self, place: int) -> None:
@@ -141,4 +141,11 @@ class Crew:
                 try:
                     self._patiently(task, self.addresses[place])
                 except TimeoutError as error:
+                    if self.addresses[place] in self.client.nthreads():
+                        raise  # of what the task does
                     self._lose(place, error)
+
+
+def _has_failed(future: Any) -> bool:
+    """Whether asking again is no use. An actor's answer is here once it is done, a future's on its way."""
+    return future.done() and getattr(future, "status", "error") in ("error", "cancelled")

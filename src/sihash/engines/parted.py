@@ -61,9 +61,12 @@ class PartedRows(RowBlocks):
         return self._run(self._filled, function, [(item, *args) for item in items])
 
     def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
-        """A few rows go to the smallest part, many to all, in equal shares."""
+        """A few rows go to the smallest part, many to all, in equal shares; none to parts that became empty.
+
+        These have not been visited since, and know nothing of the changes after that.
+        """
         n = len(columns["y"])
-        smallest = [int(k) for k in np.argsort(self.sizes, kind="stable")]
+        smallest = sorted(self._filled, key=lambda k: self.sizes[k])
         places = smallest[:1] if n <= FEW_ROWS else smallest
         shares = np.array_split(np.arange(n), len(places))
         dealt = [{name: values[share] for name, values in columns.items()} for share in shares]

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import codes, labels
@@ -487,10 +487,7 @@ class SIH(Hasher):
         if isinstance(X, Matrix):  # checked where it lies
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X, labels.as_labels(y, len(X))
-        types = [np.float32, np.float64]
-        X = validate_data(self, X, dtype=types, reset=reset, ensure_min_samples=1, ensure_all_finite=False)
-        if X.dtype == np.float64 or not reset:  # else it is seen from the mean
-            assert_all_finite(X, input_name="X")
+        X = validate_data(self, X, dtype=[np.float32, np.float64], reset=reset, ensure_min_samples=1)
         if X.dtype == np.float64 and np.abs(X).max(initial=0) > np.finfo(np.float32).max:
             raise ValueError(
                 "X holds numbers beyond 3e38, the range of float32; scale its columns down first."

@@ -52,6 +52,7 @@ class Block:
 
     def __init__(self, n: int, group: int, **arrays: Array) -> None:
         self.n = n
+        self.n_shared = 0  # rows that another view of the arrays may have in use
         self.group = group
         self.arrays: dict[str, Array] = arrays
         self.scratch: dict[str, Array] = {}  # what a running solve keeps here; never saved
@@ -61,11 +62,14 @@ class Block:
 
     @property
     def room(self) -> int:
-        return len(self.arrays["Phi"]) - self.n
+        """How many rows can be written behind the last; none over rows that the other view still has."""
+        return 0 if self.n < self.n_shared else len(self.arrays["Phi"]) - self.n
 
     def copy(self) -> Block:
         """A second view of the same rows: it may shrink, grow or be given new arrays on its own."""
-        return Block(self.n, self.group, **self.arrays)
+        twin = Block(self.n, self.group, **self.arrays)
+        twin.n_shared = self.n
+        return twin
 
     def append(self, rows: dict[str, Array]) -> None:
         """Write rows into the spare room."""
