@@ -98,7 +98,7 @@ class Learner:
 
     def share_of_new_rows(self, n_more: int) -> float:
         """Of the present rows and ``n_more``, those that came after anchors and words were chosen."""
-        newest_first = reversed(self.key_of.values())
+        newest_first = reversed(self.key_of.values())  # keys rise in the order in which rows came
         n_new = sum(1 for _ in takewhile(lambda key: key >= self.first_new_key, newest_first))
         return (n_new + n_more) / (len(self.key_of) + n_more)
 

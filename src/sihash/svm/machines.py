@@ -126,12 +126,11 @@ class Machines:
         if sums is None:
             return
         risk, a, g = sums
-        self.risk = np.maximum(self.risk + sign * risk.sum(axis=0), 0)
         self.bundle.add(sign * a, sign * g)
-        self.known_lower[:] = 0
+        self.lose(-sign * risk.sum(axis=0))
 
     def lose(self, risk: Array) -> None:
-        """Take out the risk of rows whose planes go with them."""
+        """Take out the risk of rows whose planes are taken care of."""
         self.risk = np.maximum(self.risk - risk, 0)
         self.known_lower[:] = 0
 

@@ -355,6 +355,7 @@ def _drop(block: Block, bits: Array, still: Array, moved: bool) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _pick(signs: Array, scores: Array, bits: Array, Y: Array, Z: Array) -> None:
+    """Signs and margins of these bits, to ``Y`` and ``Z``."""
     for i in range(len(Y)):
         for k in range(len(bits)):
             Y[i, k] = signs[i, bits[k]]
@@ -363,6 +364,7 @@ def _pick(signs: Array, scores: Array, bits: Array, Y: Array, Z: Array) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _place(Y: Array, Z: Array, bits: Array, scores: Array) -> None:
+    """The contrary: margins become the scores of these bits."""
     for i in range(len(Y)):
         for k in range(len(bits)):
             scores[i, bits[k]] = np.float32(Y[i, k]) * Z[i, k]
