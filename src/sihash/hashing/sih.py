@@ -182,7 +182,7 @@ class SIH(Hasher):
         classes, numbers = labels.encode(y)
         if len(classes) < 2:
             raise ValueError(
-                f"SIH needs at least two classes, got 1 class ({classes[0]!r}); add rows of another."
+                f"SIH needs at least two classes, got 1 class ({classes.tolist()[0]!r}); add rows of another."
             )
         with team():
             with report.phase("kernel"):
