@@ -99,16 +99,10 @@ def numbers_of(labels: Iterable[Hashable], classes: Array) -> Array:
     return np.array([number.get(_plain(v), -1) for v in labels], dtype=np.intp)
 
 
-def as_classes(values: list[Any], like: Array | None = None) -> Array:
+def as_classes(values: list[Any]) -> Array:
     """Labels as an array: of a numpy type where all have one type, else of objects."""
-    if values and _one_type(values) and isinstance(values[0], str | int | float | bool):
-        array = _own_type(values)
-        return (
-            array.astype(like.dtype)
-            if like is not None and like.dtype.kind == array.dtype.kind != "U"
-            else array
-        )
-    return object_array(values)
+    plain = values and _one_type(values) and isinstance(values[0], str | int | float | bool)
+    return _own_type(values) if plain else object_array(values)
 
 
 def _plain(label: Any) -> Any:

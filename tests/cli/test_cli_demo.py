@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sihash.cli import app
 from sihash.database import ImageDatabase
-from sihash.hashing.sih import RELEARN_SHARE
+from sihash.hashing.outgrown import MOST_NEW_ROWS
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def test_the_database_stays_with_all_images(figures):
         assert sizes["8"] == figures["n_removed"]
         assert database.verify() == []
         # The words about a quarter of new images hold.
-        assert RELEARN_SHARE == 0.25
-        assert (len(database) - figures["n_items"]) / len(database) > RELEARN_SHARE
+        assert MOST_NEW_ROWS == 0.25
+        assert (len(database) - figures["n_items"]) / len(database) > MOST_NEW_ROWS
 
 
 def test_words_go_to_stderr_beside_json(ran, figures):

@@ -71,8 +71,8 @@ def assert_same_optima(hasher, other):
 
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
 def test_the_same_hash_functions_as_local_through_every_change(client, solver, tmp_path, monkeypatch):
-    for share in ("RELEARN_SHARE", "RELEARN_CLASSES"):  # rows on a cluster are never learned anew
-        monkeypatch.setattr(f"sihash.hashing.sih.{share}", 1.0)
+    for share in ("MOST_NEW_ROWS", "MOST_NEW_CLASSES"):  # rows on a cluster are never learned anew
+        monkeypatch.setattr(f"sihash.hashing.outgrown.{share}", 1.0)
     X, y = made(3000, spread=1.6)
     extra, extra_y = made(200, seed=1, n_classes=5)
     local, remote = (

@@ -38,8 +38,8 @@ def mAP(hasher, seed=77):
 def updates_proper():
     """Here changes are large beside a few hundred rows, and are to be updates all the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sihash.hashing.sih.RELEARN_SHARE", 1.0)
-        patch.setattr("sihash.hashing.sih.RELEARN_CLASSES", 1.0)
+        patch.setattr("sihash.hashing.outgrown.MOST_NEW_ROWS", 1.0)
+        patch.setattr("sihash.hashing.outgrown.MOST_NEW_CLASSES", 1.0)
         yield
 
 
@@ -172,7 +172,7 @@ def recomputed(machines):
 
 def test_classes_in_groups_of_their_own_and_in_shared_ones_go(monkeypatch):
     """Of twelve classes 0 and 10 share planes, 3 has its own, and 11 is too small for a block to itself."""
-    monkeypatch.setattr("sihash.hashing.sih.RELEARN_CLASSES", 1.0)
+    monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_CLASSES", 1.0)
     X, y = blobs(7800, n_classes=12)
     stays = (y != 11) | (np.arange(len(y)) < 600)
     hasher = small(n_bits=8, n_anchors=20).fit(X[stays], y[stays])
@@ -474,6 +474,14 @@ def test_three_strategies_side_by_side():
     assert scores["incremental"] > scores["passive"]
 
 
+def test_rows_without_ids_get_the_same_ones_in_every_strategy():
+    X, y = blobs(255)
+    hasher = small().fit(X[:250], y[:250])
+    change = Change(X=X[250:], y=y[250:], remove_ids=range(240, 250))
+    for learn in (incremental, from_scratch):
+        assert learn(hasher, change).ids_ == [*range(240), *range(250, 255)], learn.__name__
+
+
 def test_one_update_makes_all_changes():
     X, y = blobs(260)
     hasher = small().fit(X[:200], y[:200])
@@ -505,11 +513,20 @@ def test_a_file_without_vectors_goes_on_when_they_are_attached(tmp_path):
         slim.attach_vectors(X)
 
 
+def test_a_file_without_vectors_can_be_fitted_anew(tmp_path):
+    X, y = blobs(260)
+    small().fit(X, y).save(tmp_path / "slim.safetensors", vectors=False)
+    slim = SIH.load(tmp_path / "slim.safetensors").fit(X[:200], y[:200])
+    assert slim.ids_ == list(range(200))
+    with pytest.raises(ValueError, match="nothing to attach"):
+        slim.attach_vectors(X)
+
+
 # When too many rows are new for the anchors and words of the first fit.
 
 
 def test_a_collection_that_outgrew_its_anchors_is_learned_anew(monkeypatch):
-    monkeypatch.setattr("sihash.hashing.sih.RELEARN_SHARE", 0.25)
+    monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_ROWS", 0.25)
     X, y = blobs(400)
     hasher = small().fit(X[:200], y[:200])
     anchors = hasher.kernel_.anchors
@@ -526,7 +543,7 @@ def test_a_collection_that_outgrew_its_anchors_is_learned_anew(monkeypatch):
 
 
 def test_rows_that_left_count_too(monkeypatch):
-    monkeypatch.setattr("sihash.hashing.sih.RELEARN_SHARE", 0.25)
+    monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_ROWS", 0.25)
     X, y = blobs(300)
     hasher = small().fit(X[:200], y[:200])
     anchors = hasher.kernel_.anchors
@@ -538,7 +555,7 @@ def test_rows_that_left_count_too(monkeypatch):
 
 
 def test_the_count_of_new_rows_is_kept_in_the_file(monkeypatch, tmp_path):
-    monkeypatch.setattr("sihash.hashing.sih.RELEARN_SHARE", 0.25)
+    monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_ROWS", 0.25)
     X, y = blobs(300)
     hasher = small().fit(X[:200], y[:200]).add(X[200:250], y[200:250])
     hasher.save(tmp_path / "model.safetensors")
@@ -548,7 +565,7 @@ def test_the_count_of_new_rows_is_kept_in_the_file(monkeypatch, tmp_path):
 
 
 def test_classes_that_came_and_went_count_too(monkeypatch, tmp_path):
-    monkeypatch.setattr("sihash.hashing.sih.RELEARN_CLASSES", 0.15)
+    monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_CLASSES", 0.15)
     X, y = blobs(600, n_classes=10)
     hasher = small().fit(X, y)
     anchors = hasher.kernel_.anchors

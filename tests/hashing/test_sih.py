@@ -181,6 +181,20 @@ def test_one_class_is_refused():
         small().fit(np.eye(4), [1, 1, 1, 1])
 
 
+@pytest.mark.parametrize("y", [[0] * 10, [0, 1] * 4, [0, None] * 5])
+def test_a_refused_fit_leaves_the_hasher_as_it_was(y):
+    X, labels = blobs(100)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    hasher = small().fit(frame, labels)
+    codes = hasher.transform(frame)
+    with pytest.raises(ValueError, match=r"class|labels|no label"):
+        hasher.fit(np.eye(10)[:, :3], y)
+    assert hasher.n_features_in_ == 6
+    np.testing.assert_array_equal(hasher.transform(frame), codes)
+    assert not hasattr(hasher.fit(X[:, :3], labels), "feature_names_in_")
+    assert hasher.n_features_in_ == 3
+
+
 def test_a_class_of_one_row_is_learned():
     X, y = blobs(100)
     y = y.copy()
@@ -224,7 +238,9 @@ def test_given_anchors_and_words():
         ({"n_bits": 0}, "n_bits must be a whole number"),
         ({"C_x": -1.0}, "C_x must be positive"),
         ({"tol": 0}, "tol must be positive"),
-        ({"gamma": -1}, "must not be negative"),
+        ({"C_x": np.inf}, "C_x must be positive and finite"),
+        ({"gamma": -1}, "gamma must be finite and not negative"),
+        ({"lam": np.nan}, "lam must be finite and not negative"),
         ({"solver": "liblinear"}, "solver must be"),
         ({"anchors": "first"}, "anchors must be"),
         ({"anchors": np.ones((3, 2))}, "6 columns like X"),

@@ -22,14 +22,15 @@ MAX_SWEEPS = 20
 
 
 def descend(
-    machines: Machines, table: WordTable, class_coef: Array, live_classes: Array, lam_C_b: float, gamma: float
+    machines: Machines, table: WordTable, class_coef: Array, position: Array, lam_C_b: float, gamma: float
 ) -> Array:
     """Sweep over the bits until the codes settle; returns how many rows flipped, a number a bit.
 
     The blocks of ``machines`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
-    renewed, and the machines count the changed rows anew. ``class_coef`` is (n_classes, n_bits + 1).
+    renewed, and the machines count the changed rows anew. ``class_coef`` is (n_classes, n_bits + 1), and
+    ``position`` the row of it for every class number.
     """
-    losses = PairLosses(table, class_coef, live_classes, lam_C_b)
+    losses = PairLosses(table, class_coef, position, lam_C_b)
     if _settled(machines, losses, gamma):
         return np.zeros(machines.m, dtype=np.int64)
     rows, snapshot = machines.rows, machines.snapshot()
@@ -48,10 +49,8 @@ def descend(
 class PairLosses:
     """The multi-class half of eq. 2, for every pair of the table."""
 
-    def __init__(self, table: WordTable, class_coef: Array, live_classes: Array, scale: float) -> None:
-        self.table, self.coef, self.scale = table, class_coef, scale
-        self.position = np.full(int(live_classes.max()) + 1, -1)
-        self.position[live_classes] = np.arange(len(live_classes))
+    def __init__(self, table: WordTable, class_coef: Array, position: Array, scale: float) -> None:
+        self.table, self.coef, self.position, self.scale = table, class_coef, position, scale
 
     def differences(self, j: int) -> Array:
         """``λCᵇ (max_k at z = −1 − max_k at z = +1)``, bit ``j`` of every pair; 0 for pairs without rows."""

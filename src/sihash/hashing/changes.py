@@ -126,7 +126,7 @@ def leave_classes(learner: Learner, numbers: Array) -> None:
     left = {group for _, group, some_stay in found if some_stay}
     risk, pairs = machines.rows.total(clear, machines.snapshot(), left, len(table.counts))
     machines.lose(risk)
-    table.counts = table.counts - pairs.astype(np.int64)
+    table.count_out(pairs)
     _leave(learner, "y", numbers)
 
 
@@ -137,7 +137,7 @@ def _leave(learner: Learner, name: str, values: Array) -> None:
     )
     if sums is not None:
         machines.count(sums[:3], -1)
-        table.counts = table.counts - sums[3].sum(axis=0).astype(np.int64)
+        table.count_out(sums[3].sum(axis=0))
     _tidy(learner)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import TypeVar
 
 import numpy as np
@@ -19,46 +18,22 @@ from sihash.engines import Engine, RowsLost
 from sihash.engines.parted import PartedRows
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate
-from sihash.hashing.objective import Objective, objective
+from sihash.hashing.objective import Objective, multiclass_svm, objective
 from sihash.hashing.report import Report, Round
+from sihash.hashing.settings import Settings
 from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution, solve_multiclass
-from sihash.svm.binary import Method, make_machines, solve_machines
+from sihash.svm.binary import make_machines, solve_machines
 from sihash.svm.blocks import Block
 from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
 
 Result = TypeVar("Result")
 
-N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 N_CALIBRATION_ROWS = 10_000
 ROUNDING = 1e-5  # of a score, as a share of the length of the weights: some hundred times what float32 does
 MOST_LOSSES = 10  # of machines with rows that one run gets over
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The numbers of eq. 1 and of Algorithm 1."""
-
-    n_bits: int
-    C_x: float
-    C_b: float
-    lam: float
-    gamma: float
-    max_iter: int
-    tol: float
-    method: Method
-
-    @property
-    def balance(self) -> float:
-        """What a bit's surplus costs a row, in units of what the second stage pays for a wrong bit."""
-        pays = self.lam * self.C_b / self.n_bits
-        return 0.0 if self.gamma == 0 else self.gamma / pays if pays else np.inf
-
-    @property
-    def n_groups(self) -> int:
-        return N_GROUPS if self.method == "smooth" else 1
 
 
 @dataclass
@@ -96,12 +71,6 @@ class Learner:
             calibration=None,
         )
 
-    def share_of_new_rows(self, n_more: int) -> float:
-        """Of the present rows and ``n_more``, those that came after anchors and words were chosen."""
-        newest_first = reversed(self.key_of.values())  # keys rise in the order in which rows came
-        n_new = sum(1 for _ in takewhile(lambda key: key >= self.first_new_key, newest_first))
-        return (n_new + n_more) / (len(self.key_of) + n_more)
-
     def rebuilt(self, kernel: KernelMap, X: Array, y: Array, pair: Array) -> Learner:
         """The same rows and codes over another kernel map, their binary SVMs untrained."""
         keys = np.sort(self.machines.rows.column("key"))
@@ -136,7 +105,7 @@ class Learner:
                 self.class_svm = self._solve_classes()
             with report.phase("codes"):
                 coef = self.class_svm.W
-                flips = descend(self.machines, self.table, coef, self.live, s.lam * s.C_b, s.gamma)
+                flips = descend(self.machines, self.table, coef, self._positions(), s.lam * s.C_b, s.gamma)
                 if flips.any():
                     self.machines.rows.checkpoint()
             report.rounds.append(Round(solution.n_steps, solution.gap, flips))
@@ -160,15 +129,19 @@ class Learner:
         self.table.counts = np.bincount(pairs, minlength=len(self.table.counts))
         self.machines.restart()
 
+    def _positions(self) -> Array:
+        """For every class number its row of the multi-class SVM; −1 for classes that are gone."""
+        positions = np.full(len(self.labels), -1)
+        positions[self.live] = np.arange(len(self.live))
+        return positions
+
     def _solve_classes(self) -> MulticlassSolution:
         """The second stage, over the distinct pairs of word and class."""
         pairs = self.table.live()
         B = np.column_stack([self.table.words[pairs], np.ones(len(pairs))])
-        position = {int(number): k for k, number in enumerate(self.live)}
-        y = np.array([position[int(k)] for k in self.table.classes[pairs]])
         return solve_multiclass(
             B,
-            y,
+            self._positions()[self.table.classes[pairs]],
             self.settings.C_b,
             tol=self.settings.tol,
             sample_weight=self.table.counts[pairs],
@@ -178,21 +151,11 @@ class Learner:
     def objective(self) -> Objective:
         """Eq. 1 at the present codes and weights."""
         assert self.class_svm is not None
-        pairs = self.table.live()
-        position = np.full(len(self.labels), -1)
-        position[self.live] = np.arange(len(self.live))
-        own = position[self.table.classes[pairs]]
-        W = self.class_svm.W
-        T = self.table.words[pairs] @ W[:, :-1].T + W[:, -1]
-        losses = T - T[np.arange(len(pairs)), own][:, None] + (np.arange(len(W)) != own[:, None])
-        multiclass = 0.5 * np.sum(W * W) + self.settings.C_b * self.table.counts[pairs] @ losses.max(axis=1)
-        return objective(
-            float(multiclass),
-            self.settings.lam,
-            self.machines.upper(),
-            self.table.surplus(),
-            self.settings.gamma,
-        )
+        pairs, s = self.table.live(), self.settings
+        scores = second_stage(self.table.words[pairs], self.class_svm.W)
+        own = self._positions()[self.table.classes[pairs]]
+        multiclass = multiclass_svm(self.class_svm.W, scores, own, self.table.counts[pairs], s.C_b)
+        return objective(multiclass, s.lam, self.machines.upper(), self.table.surplus(), s.gamma)
 
     def calibrate(self) -> Array:
         """Slope and offsets of the class probabilities, by the codes that the training rows hash to."""
@@ -202,9 +165,7 @@ class Learner:
             every = max(1, len(rows) // N_CALIBRATION_ROWS)
             sample = self.with_rows(lambda: rows.map(_calibration_rows, self.machines.snapshot(), every))
             H, y = (np.concatenate(column) for column in zip(*sample, strict=True))
-            position = np.full(len(self.labels), -1)
-            position[self.live] = np.arange(len(self.live))
-            self.calibration = calibrate(second_stage(H, self.class_svm.W), position[y])
+            self.calibration = calibrate(second_stage(H, self.class_svm.W), self._positions()[y])
         return self.calibration
 
     def hashes(self) -> tuple[Array, Array]:

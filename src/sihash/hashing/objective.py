@@ -26,6 +26,15 @@ class Objective:
         return self.multiclass + self.binary + self.balance
 
 
+def multiclass_svm(W: Array, scores: Array, own: Array, counts: Array, C_b: float) -> float:
+    """``½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ`` (Crammer and Singer) over rows that stand for ``counts`` each.
+
+    ``scores`` are rows × classes, ``own`` is each row's class, as a row of ``W``.
+    """
+    losses = scores - scores[np.arange(len(own)), own][:, None] + (np.arange(len(W)) != own[:, None])
+    return float(0.5 * np.sum(W * W) + C_b * counts @ losses.max(axis=1))
+
+
 def objective(
     multiclass_svm: float, lam: float, binary_svms: Array, surplus: Array, gamma: float
 ) -> Objective:

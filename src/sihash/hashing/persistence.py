@@ -10,7 +10,8 @@ import numpy as np
 from sihash import codes, labels
 from sihash._typing import Array
 from sihash.engines import Engine
-from sihash.hashing.learner import Learner, Settings
+from sihash.hashing.learner import Learner
+from sihash.hashing.settings import Settings
 from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -15,24 +16,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sihash import codes, labels
 from sihash._typing import Array
 from sihash.checks import check_count
-from sihash.engines import Engine, LocalEngine, Matrix, open_engine
+from sihash.engines import Engine, Matrix, open_engine
 from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
 from sihash.hashing import changes, ids_of_rows, persistence
 from sihash.hashing.calibration import probabilities
 from sihash.hashing.codebook import make_codebook
-from sihash.hashing.learner import Learner, Settings, new_learner, second_stage
+from sihash.hashing.learner import Learner, new_learner, second_stage
 from sihash.hashing.objective import Objective
+from sihash.hashing.outgrown import has_outgrown
 from sihash.hashing.report import Report
+from sihash.hashing.settings import Settings
 from sihash.kernel import KernelMap
 from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import team
-
-# An update chooses anchors and words anew when more than a share of the rows, or of the classes, came or
-# (classes) went since they were chosen. On CIFAR-10 two fifths of new rows in new classes cost 0.009 mAP, two
-# classes of ten more or less about as much, one nothing that could be measured.
-RELEARN_SHARE = 0.25
-RELEARN_CLASSES = 0.15
 
 
 class SIH(Hasher):
@@ -163,10 +160,17 @@ class SIH(Hasher):
         """
         self._settings()
         engine = open_engine(self.engine, X)
-        X, y = self._check_training(engine.take(X), y, reset=True)
+        noted = clone(self)  # takes note of the features, so that a refused fit leaves this hasher as it was
+        X, y = noted._check_training(engine.take(X), y, reset=True)
         names = ids_of_rows.new_ids(ids, len(X), 0, {})
         report = Report("fit", n_added=len(X))
-        return self._learn(engine, X, y, names, report, check_random_state(self.random_state))
+        self._learn(engine, X, y, names, report, check_random_state(self.random_state))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(noted, name):
+                setattr(self, name, getattr(noted, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        return self
 
     def _learn(
         self,
@@ -231,7 +235,7 @@ class SIH(Hasher):
         given = {"add": X is not None, "remove": bool(gone), "remove_classes": bool(gone_classes)}
         kinds = [kind for kind, there in given.items() if there]
         report = Report(kinds[0] if len(kinds) == 1 else "update", n_added=0 if X is None else len(X))
-        # One thread a product: on the few rows of a change a BLAS of many threads is fifty times slower.
+        # One thread a product: on the few rows of a change a BLAS of many threads takes 25 times as long.
         with team(), report.phase("rows"):
             twin, rng = learner.twin(), copy.deepcopy(self._rng)
             if gone:
@@ -245,25 +249,13 @@ class SIH(Hasher):
                 raise ValueError("This update would replace every row: fit again instead.")
             more: list[Hashable] = [] if X is None else _as_list(y)
             names = ids_of_rows.new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
-            outgrown = self._outgrown(twin, more)
+            # Given words cannot be chosen anew.
+            outgrown = isinstance(self.codebook, str) and has_outgrown(twin, more)
             if more and not outgrown:
                 changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
         if outgrown:
             return self._learn_with(twin, X, more, names, report, rng)
         return self._run(twin, report, rng)
-
-    def _outgrown(self, learner: Learner, more: list[Hashable]) -> bool:
-        """Whether anchors and words were chosen for another collection than rows of ``more`` labels make it.
-
-        Then they cost accuracy, and a start from the old weights takes more steps than one from nothing.
-        Given words cannot be chosen anew, and rows on a cluster are not fetched for it.
-        """
-        if not isinstance(self.codebook, str) or not isinstance(learner.engine, LocalEngine):
-            return False
-        now = {learner.labels[int(k)] for k in learner.live} | set(more)
-        changed = len(now ^ set(learner.first_classes)) / max(len(now), len(learner.first_classes))
-        too_different = changed > RELEARN_CLASSES or learner.share_of_new_rows(len(more)) > RELEARN_SHARE
-        return too_different and len(now) > 1
 
     def _learn_with(
         self,
@@ -285,9 +277,10 @@ class SIH(Hasher):
     def refresh_anchors(self) -> Self:
         """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
 
-        Updates leave the kernel map as it is: anchors need to cover the data, not to belong to it, so one
-        whose class was deleted still serves. Worth calling when the collection has become another one: many
-        times larger than what the first fit saw, or with most of the first classes gone.
+        Anchors need to cover the data, not to belong to it, so small updates leave the kernel map as it is,
+        and an anchor whose class was deleted still serves; large ones choose it anew by themselves. Worth
+        calling after many changes that each did not, or where updates never do: with rows on a cluster, or
+        with given words.
         """
         learner = self._learner_to_update()
         report = Report("refresh_anchors")
@@ -315,9 +308,7 @@ class SIH(Hasher):
     def _take(self, learner: Learner, report: Report) -> None:
         """Make a finished learner the present one. Up to here the old one was left as it was."""
         assert learner.class_svm is not None
-        live = [learner.labels[int(k)] for k in learner.live]
-        kept = getattr(self, "classes_", None)
-        self.classes_ = labels.as_classes(live, kept)
+        self.classes_ = labels.as_classes([learner.labels[int(k)] for k in learner.live])
         self.kernel_ = learner.kernel
         self.bit_coef_ = learner.machines.W.astype(np.float32)
         self.class_coef_ = learner.class_svm.W
@@ -325,6 +316,7 @@ class SIH(Hasher):
         self.report_ = report
         self.n_iter_ = len(report.rounds)
         self._learner: Learner | None = learner
+        self._stored: persistence.StoredLearner | None = None
 
     # Using.
 
@@ -369,10 +361,8 @@ class SIH(Hasher):
 
     @property
     def ids_(self) -> list[Hashable]:
-        stored = getattr(self, "_stored", None)
-        if stored is not None:
-            return stored.ids
-        return list(self._learner_to_update().key_of)
+        check_is_fitted(self)
+        return list(self._learner_to_update().key_of) if self._stored is None else self._stored.ids
 
     def training_rows(self) -> tuple[Array, list[Hashable], list[Hashable]]:
         """The rows that the hasher knows now, in the order of ``ids_``: ``(X, labels, ids)``."""
@@ -416,21 +406,21 @@ class SIH(Hasher):
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
         self._calibration: Array = tensors["calibration"]
         self.objective_ = Objective(**header["objective"])
-        self._learner = None
+        self._learner, self._stored = None, None
         self._rng = check_random_state(self.random_state)
         if "learner" in header:
             self._scratch = tuple(header["learner"]["scratch"])
-            stored = persistence.StoredLearner(header["learner"], tensors)
-            self._stored: persistence.StoredLearner | None = stored
-            if stored.X is not None:
-                self._restore(stored)
+            self._stored = persistence.StoredLearner(header["learner"], tensors)
+            if self._stored.X is not None:
+                self._restore(self._stored)
 
     def _params_to_keep(self) -> dict[str, Any]:
         return {name: value for name, value in super()._params_to_keep().items() if name != "engine"}
 
     def attach_vectors(self, X: Any) -> Self:
         """Bring the training rows back to a hasher saved with ``vectors=False``, in the order of ``ids_``."""
-        stored = getattr(self, "_stored", None)
+        check_is_fitted(self)
+        stored = self._stored
         if stored is None:
             raise ValueError("This SIH has its training rows, or none at all: there is nothing to attach.")
         X = self._check_rows(X).astype(np.float32, copy=False)
@@ -468,19 +458,16 @@ class SIH(Hasher):
         return hasattr(self, "bit_coef_")
 
     def _settings(self) -> Settings:
-        for name in ("n_bits", "n_anchors", "max_iter"):
-            check_count(name, getattr(self, name))
-        for name in ("C_x", "C_b", "tol"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}.")
-        lam = self.n_bits * 1e8 if self.lam is None else self.lam
-        if lam < 0 or self.gamma < 0:
-            raise ValueError(f"lam and gamma must not be negative, got {self.lam!r} and {self.gamma!r}.")
-        if self.solver not in ("auto", "smooth", "ocas"):
-            raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {self.solver!r}.")
-        method = "smooth" if self.solver == "auto" else self.solver
-        return Settings(
-            int(self.n_bits), self.C_x, self.C_b, lam, self.gamma, int(self.max_iter), self.tol, method
+        check_count("n_anchors", self.n_anchors)
+        return Settings.checked(
+            n_bits=self.n_bits,
+            C_x=self.C_x,
+            C_b=self.C_b,
+            lam=self.lam,
+            gamma=self.gamma,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            solver=self.solver,
         )
 
     def _check_training(self, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from sihash.hashing import ids_of_rows
 from sihash.hashing.sih import SIH
 
 
@@ -57,7 +58,7 @@ def from_scratch(hasher: SIH, change: Change) -> SIH:
     stays = [k for k in range(len(y)) if ids[k] not in gone and y[k] not in gone_classes]
     X, y, ids = X[stays], [y[k] for k in stays], [ids[k] for k in stays]
     if change.X is not None:
-        first = max((i for i in ids if isinstance(i, int)), default=-1) + 1
-        new = range(first, first + len(change.X)) if change.ids is None else change.ids
-        X, y, ids = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), ids + list(new)
+        first = hasher._learner_to_update().next_key
+        new = ids_of_rows.new_ids(change.ids, len(change.X), first, dict.fromkeys(ids, 0))
+        X, y, ids = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), ids + new
     return clone(hasher).fit(X, y, ids=ids)

@@ -43,9 +43,13 @@ class WordTable:
         numbers = [self.find(row[:-1], row[-1]) for row in distinct]
         return np.array(numbers, dtype=np.int32)[inverse.reshape(-1)]
 
-    def count(self, pairs: Array, sign: int = 1) -> None:
-        """Count rows with these pair numbers in (``sign=-1``: out)."""
-        self.counts = self.counts + sign * np.bincount(pairs, minlength=len(self.counts))
+    def count(self, pairs: Array) -> None:
+        """Count rows with these pair numbers in."""
+        self.counts = self.counts + np.bincount(pairs, minlength=len(self.counts))
+
+    def count_out(self, counts: Array) -> None:
+        """Count rows out, so many of each pair."""
+        self.counts = self.counts - counts.astype(np.int64)
 
     def move(self, pair: int, other: int, count: int) -> None:
         """Count rows out of one pair and into another."""

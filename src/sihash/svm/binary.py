@@ -14,6 +14,7 @@ from sihash.svm.smooth_machines import SmoothMachines
 from sihash.threads import team
 
 Method = Literal["ocas", "smooth"]
+N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 
 
 def solve_binary(
@@ -73,6 +74,11 @@ def solve_binary(
         return solve_machines(_start(Phi, Y, C, method, warm), tol)
 
 
+def n_groups_of(method: Method) -> int:
+    """In how many groups the rows of this solver are laid out."""
+    return N_GROUPS if method == "smooth" else 1
+
+
 def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
     """Untrained machines of the solver named ``method``."""
     if method == "smooth":
@@ -105,8 +111,7 @@ def _checked(Phi: Array, Y: Array) -> tuple[Array, Array]:
 
 
 def _start(Phi: Array, Y: Array, C: float, method: Method, warm: Machines | None) -> Machines:
-    n_groups = 1 if method == "ocas" else 10
-    fresh = make_machines(RowBlocks.of(Phi, n_groups=n_groups, Y=Y.copy()), C, method)
+    fresh = make_machines(RowBlocks.of(Phi, n_groups=n_groups_of(method), Y=Y.copy()), C, method)
     if warm is None:
         return fresh
     if type(warm) is type(fresh) and warm.C == C and _same_rows(warm.rows, Phi):

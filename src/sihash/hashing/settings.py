@@ -1,0 +1,64 @@
+"""The numbers of eq. 1 and of Algorithm 1, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash.checks import check_count
+from sihash.svm.binary import Method, n_groups_of
+
+LAM_PER_BIT = 1e8  # the paper's λ is this for every bit
+
+
+@dataclass(frozen=True)
+class Settings:
+    """See the parameters of `SIH`."""
+
+    n_bits: int
+    C_x: float
+    C_b: float
+    lam: float
+    gamma: float
+    max_iter: int
+    tol: float
+    method: Method
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        n_bits: int,
+        C_x: float,
+        C_b: float,
+        lam: float | None,
+        gamma: float,
+        max_iter: int,
+        tol: float,
+        solver: str,
+    ) -> Settings:
+        """From the parameters of `SIH`; senseless ones are refused."""
+        check_count("n_bits", n_bits)
+        check_count("max_iter", max_iter)
+        for name, value in {"C_x": C_x, "C_b": C_b, "tol": tol}.items():
+            if not 0 < value < np.inf:
+                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        lam = n_bits * LAM_PER_BIT if lam is None else lam
+        for name, value in {"lam": lam, "gamma": gamma}.items():
+            if not 0 <= value < np.inf:
+                raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+        if solver not in ("auto", "smooth", "ocas"):
+            raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {solver!r}.")
+        method: Method = "ocas" if solver == "ocas" else "smooth"
+        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method)
+
+    @property
+    def balance(self) -> float:
+        """What a bit's surplus costs a row, in units of what the second stage pays for a wrong bit."""
+        pays = self.lam * self.C_b / self.n_bits
+        return 0.0 if self.gamma == 0 else self.gamma / pays if pays else np.inf
+
+    @property
+    def n_groups(self) -> int:
+        return n_groups_of(self.method)
