@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from sihash.cli import app
 from sihash.cli.create import Solver
 from sihash.cli.search import Rank
-from sihash.cli.shared import kept_labels
 from sihash.cli.update import Strategy
 from sihash.database import ImageDatabase
 from sihash.database.lock import locked
@@ -302,6 +301,15 @@ class TestLooking:
         code, data, _ = invoke("evaluate", place / "db", "--queries", place / "held out", "--json")
         assert (code, data["n_queries"], data["n_database"]) == (0, 4, 24)
         assert "mAP" in invoke("evaluate", place / "db")[1]
+
+    def test_of_many_items_a_sample_asks_the_rest(self, place, monkeypatch):
+        assert invoke("evaluate", place / "db", "--json")[1]["protocol"] == "leave one out"
+        monkeypatch.setattr("sihash.database.inspecting.QUERIES", 5)
+        data = invoke("evaluate", place / "db", "--json")[1]
+        assert (data["n_queries"], data["n_database"]) == (5, 19)
+        assert data["protocol"] == "a sample of the items against the rest"
+
+    def test_evaluate_refuses_what_does_not_go_together(self, place):
         assert invoke("evaluate", place / "db", "--against-train")[0] == 2
         assert invoke("evaluate", place / "codes.npz", "--queries", "digits")[0] == 2
 
@@ -351,8 +359,6 @@ class TestVectors:
 
     def test_classes_that_are_numbers(self, database):
         assert invoke("remove", database, "--class", "9", "--json")[1]["n_removed"] == 20
-        with ImageDatabase(database) as opened:
-            assert kept_labels(opened, ["7", "-2", "cat"]) == [7, -2, "cat"]
 
     def test_images_are_refused(self, database, place):
         code, _, stderr = invoke("search", database, place / "first")

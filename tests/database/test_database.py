@@ -20,6 +20,7 @@ from sihash.database import (
     DatabaseError,
     ImageDatabase,
     NoSuchItem,
+    inspecting,
     segments,
     sources,
     verify,
@@ -370,6 +371,30 @@ def test_a_reader_survives_a_compaction_in_the_middle_of_its_work(db):
 
     assert (reader._read(work) == small.rows(60, seed=0)[0][59]).all()
     assert calls == [1, 3]
+
+
+@pytest.mark.parametrize("look", ["class_sizes", "describe"])
+def test_so_does_one_that_looks_at_all_items(db, look):
+    reader, looked = ImageDatabase(db.path), []
+
+    def work(snapshot):
+        if not looked:
+            db.remove(range(5))
+            db.update()
+            db.compact()  # takes items and version 1 away
+        looked.append(snapshot.operation)
+        if look == "class_sizes":
+            return sum(inspecting.class_sizes(snapshot).values())
+        return inspecting.describe(reader.path, reader._reader.catalogue, snapshot)["n_items"]
+
+    assert reader._read(work) == 55
+    assert looked == [1, 4]
+
+
+def test_a_path_may_begin_at_home(db, monkeypatch):
+    monkeypatch.setenv("HOME", str(db.path.parent))
+    with ImageDatabase(f"~/{db.path.name}") as opened:
+        assert len(opened) == 60
 
 
 # Images.

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from services import N_KNOWN, TOKEN, application
+from services import N_KNOWN, TOKEN, application, running
 from sklearn.datasets import load_digits
 
 import sihash.client
@@ -282,9 +282,24 @@ def test_vectors(of_vectors):
     items = [{"vector": X[k].tolist(), "label": str(y[k])} for k in (400, 401)]
     number, _ = http.post("/v1/items/batch", json={"items": items}).json()["added"]
     assert library.item(number).label == int(y[400])  # a number, as the labels there are
+    [number] = http.post(
+        "/v1/items/batch", json={"items": [{"vector": X[402].tolist(), "label": "-1"}]}
+    ).json()["added"]
+    assert library.item(number).label == -1
+    assert http.request("DELETE", "/v1/classes", params={"label": "-1"}).json()["removed"] == [number]
     assert http.get(f"/v1/items/{number}/thumbnail").status_code == 404
     for wrong in ([1.0], [1e300] * 64):
         assert http.post("/v1/search/vector", json={"vector": wrong}).status_code == 422
+
+
+def test_vectors_through_the_client(vector_template, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    with running(shutil.copytree(vector_template, tmp_path / "vectors")) as service:
+        client = service.client()
+        assert client.search_vector(X[0], k=3, classes=[int(y[0])]).hits[0].label == y[0]
+        assert client.classify_vector(X[0]).label == y[0]
+        report = client.add_vectors(X[300:303], y[300:303].tolist())
+        assert [client.item(number).label for number in report.added] == y[300:303].tolist()
 
 
 def test_images_are_refused_where_vectors_are(of_vectors, digits):

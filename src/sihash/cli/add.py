@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sihash.cli.output import errors_told, phase_bars
-from sihash.cli.shared import AllowRejects, Database, Json, Labels, emit_added, kept_labels
+from sihash.cli.shared import AllowRejects, Database, Json, Labels, emit_added
 
 
 def add(
@@ -30,9 +30,10 @@ def add(
         raise typer.BadParameter("give --label for all items, or --labels by name; not both.")
     with errors_told(), phase_bars() as progress:
         from sihash.database import ImageDatabase
+        from sihash.database.written_labels import written_labels
 
         with ImageDatabase(database) as opened:
-            given: Any = labels if label is None else repeat(kept_labels(opened, [label])[0])
+            given: Any = labels if label is None else repeat(written_labels(opened, [label])[0])
             report = opened.add(source, given, progress=progress)
         if not (report.added or report.skipped or report.rejected):
             raise ValueError(f"There is nothing to add in {source}; is it empty?")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     Coded = tuple[Array, Any]  # packed codes, labels
 
+ONE_OUT, AGAINST = "leave one out", "queries against a database"
+
 
 def evaluate(
     source: Annotated[
@@ -71,10 +73,10 @@ def _of_database(path: str, queries: str | None, k: list[int]) -> dict[str, Any]
 
     with ImageDatabase(path) as opened:
         scores = opened.evaluate(queries, k=k)
-        n_labelled = sum(opened.info()["classes"].values())
         balance = opened.bits().balance
-    result = _result(scores, queries is not None, n_labelled if queries else n_labelled - 1)
-    return {**result, "mean_imbalance": float(abs(2 * balance - 1).mean())}
+    sampled = scores.n_queries + scores.n_left_out <= scores.n_database
+    protocol = AGAINST if queries else "a sample of the items against the rest" if sampled else ONE_OUT
+    return {**_result(scores, protocol), "mean_imbalance": float(abs(2 * balance - 1).mean())}
 
 
 def _of_codes(queries: Coded, stored: Coded | None, n_bits: int, k: list[int]) -> dict[str, Any]:
@@ -83,19 +85,19 @@ def _of_codes(queries: Coded, stored: Coded | None, n_bits: int, k: list[int]) -
     scores = against_database(*queries, *stored, k=k) if stored else leave_one_out(*queries, k=k)
     bits = bit_statistics(stored[0] if stored else queries[0], n_bits)
     return {
-        **_result(scores, stored is not None, len(stored[0]) if stored else len(queries[0]) - 1),
+        **_result(scores, AGAINST if stored else ONE_OUT),
         "mean_imbalance": bits.mean_imbalance,
         "mean_correlation": bits.mean_correlation,
     }
 
 
-def _result(scores: RetrievalScores, apart: bool, n_database: int) -> dict[str, Any]:
-    """Scores in plain types; ``apart`` if the queries are not items themselves."""
+def _result(scores: RetrievalScores, protocol: str) -> dict[str, Any]:
+    """Scores in plain types."""
     return {
-        "protocol": "queries against a database" if apart else "leave one out",
+        "protocol": protocol,
         "n_queries": scores.n_queries,
         "n_left_out": scores.n_left_out,
-        "n_database": n_database,
+        "n_database": scores.n_database,
         "mAP": scores.mAP,
         "mAP_at": scores.mAP_at,
         "precision_at": scores.precision_at,

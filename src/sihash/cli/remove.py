@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sihash.cli.output import emit, errors_told
-from sihash.cli.shared import Database, Json, kept_labels
+from sihash.cli.shared import Database, Json
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase
@@ -27,9 +27,10 @@ def remove(
         raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
     with errors_told():
         from sihash.database import ImageDatabase
+        from sihash.database.written_labels import written_labels
 
         with ImageDatabase(database) as opened:
-            labels = kept_labels(opened, classes or [])
+            labels = written_labels(opened, classes or [])
             if dry_run:
                 gone, version = _would_go(opened, ids, labels), opened.version
             else:

@@ -10,7 +10,7 @@ import typer
 
 from sihash.cli.output import emit, errors_told, one_line, talk
 from sihash.cli.queries import read_queries
-from sihash.cli.shared import Database, Json, kept_labels
+from sihash.cli.shared import Database, Json
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase
@@ -49,13 +49,14 @@ def search(
         raise typer.BadParameter("give -k for the best so many, or --radius for all within it; not both.")
     with errors_told():
         from sihash.database import ImageDatabase
+        from sihash.database.written_labels import written_labels
 
         with ImageDatabase(database) as opened:
             how = {
                 "k": k or 10,
                 "radius": radius,
                 "rank": rank and rank.value,
-                "classes": kept_labels(opened, classes) if classes else None,
+                "classes": written_labels(opened, classes) if classes else None,
             }
             names, answers = _ask(opened, images, ids, how)
             if html:

@@ -1,17 +1,15 @@
-"""What the verbs of a database share: how they are told which one, and how labels are written."""
+"""What the verbs of a database share: how they are told which one, and what they tell of what was added."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sihash.cli.output import REJECTED, emit, one_line, talk
 
 if TYPE_CHECKING:
-    from sihash.database import ImageDatabase
     from sihash.database.answers import AddReport
 
 Database = Annotated[Path, typer.Argument(metavar="DB", help="A database made by `sihash create`.")]
@@ -36,19 +34,6 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
         return tuple(float(part) for part in text.split(",")) if text else None
     except ValueError:
         raise typer.BadParameter(f"expected numbers separated by commas, got {text!r}") from None
-
-
-def kept_labels(database: ImageDatabase, texts: Iterable[str]) -> list[Any]:
-    """Labels as the database keeps them: a class of vectors may be the number 9 where a user writes "9"."""
-    known = {str(label): label for label in database.labels() if label is not None}
-    all_numbers = bool(known) and all(isinstance(label, int) for label in known.values())
-
-    def kept(text: str) -> str | int:
-        if text in known:
-            return known[text]
-        return int(text) if all_numbers and text.lstrip("-").isdecimal() else text
-
-    return [kept(text) for text in texts]
 
 
 def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:

@@ -74,7 +74,7 @@ class ImageDatabase:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         if not (self.path / FILE).is_file():
             raise DatabaseError(f"There is no database at {self.path}; make one with create.")
         self._reader = Reader(self.path, self._warm_up if background else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,8 +59,18 @@ def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, 
         "rank": DEFAULT,
         "n_segments": len(snapshot.places.segments),
         "undoable": undoable.kind if undoable else None,
-        "bytes": sum(path.stat().st_size for path in root.rglob("*") if path.is_file()),
+        "bytes": _n_bytes(root),
     }
+
+
+def _n_bytes(root: Path) -> int:
+    """What the files take up; those that a writer deletes meanwhile do not count."""
+    total = 0
+    for folder, _, names in os.walk(root):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.stat(os.path.join(folder, name)).st_size
+    return total
 
 
 def class_sizes(snapshot: Snapshot) -> dict[Any, int]:
@@ -102,11 +113,12 @@ def evaluate(snapshot: Snapshot, queries: tuple[Array, Any] | None, k: Sequence[
     ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
     if not len(ids):
         raise DatabaseError("Nothing to evaluate: no item has a label.")
-    codes, labels = snapshot.codes(ids), [str(snapshot.classes[int(number)]) for number in numbers]
-    if queries is not None:
+    codes = snapshot.codes(ids)
+    if queries is not None:  # their labels may be written: "9" where a class is 9
+        labels = [str(snapshot.classes[int(number)]) for number in numbers]
         return against_database(queries[0], [str(label) for label in queries[1]], codes, labels, k=k)
     if len(ids) <= QUERIES:
-        return leave_one_out(codes, labels, k=k)
+        return leave_one_out(codes, numbers, k=k)
     asks = np.zeros(len(ids), dtype=bool)
     asks[np.random.RandomState(0).choice(len(ids), QUERIES, replace=False)] = True
     return against_database(codes[asks], numbers[asks], codes[~asks], numbers[~asks], k=k)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.catalogue import Catalogue
+from sihash.database.errors import CorruptFile
 
 
 def _none() -> Array:
@@ -27,7 +28,10 @@ class ItemClasses:
 
     def of(self, ids: Array) -> Array:
         """Class numbers of items that are there."""
-        return self.numbers[np.searchsorted(self.ids, ids)]
+        places = np.searchsorted(self.ids, ids)
+        if not np.array_equal(np.append(self.ids, -1)[places], ids):  # a compaction may have taken them
+            raise CorruptFile("Items of a segment are not in the catalogue; restore it from a copy.")
+        return self.numbers[places]
 
     def with_class(self, numbers: Array) -> Array:
         """Ids of the items of some classes."""

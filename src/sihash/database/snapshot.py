@@ -14,6 +14,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database import files
+from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import DatabaseError, NoSuchItem
 from sihash.database.labels import ItemClasses
@@ -23,8 +24,6 @@ from sihash.database.served import ServedIndex
 from sihash.database.shared import SharedLock
 from sihash.hashing import SIH
 from sihash.index import CodeIndex, SemanticIndex, open_index
-
-Label = str | int | None
 
 
 class Log:

@@ -17,6 +17,7 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
+from sihash.database.answers import Label
 from sihash.database.errors import DatabaseError
 from sihash.database.segments import rows_of
 from sihash.datasets import NAMED, Reject
@@ -29,7 +30,6 @@ from sihash.kernel import row_blocks
 IMAGES = 1024  # read at a time
 THUMBNAIL = 96  # pixels of the longer side
 Known = Callable[[list[bytes]], set[bytes]]  # which contents the database has
-Label = str | int | None
 
 
 @dataclass(frozen=True)

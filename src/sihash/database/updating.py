@@ -16,7 +16,7 @@ from sihash.database import files, learning, segments
 from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
-from sihash.database.errors import DatabaseError
+from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.segments import Segment
@@ -119,8 +119,13 @@ def _training(snapshot: Snapshot, keep: Any) -> Training:
 
 def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
     """The items that a version was learned from."""
-    file = next(f for _, _, _, f in catalogue.files("kind = 'training' AND version = ?", (version,)))
-    return files.load_array(root, file)
+    return files.load_array(root, _file_of_version(catalogue, "training", version))
+
+
+def _file_of_version(catalogue: Catalogue, kind: str, version: int) -> files.Written:
+    for _, _, _, file in catalogue.files("kind = ? AND version = ?", (kind, version)):
+        return file
+    raise CorruptFile(f"Version {version} has no {kind} file any more; open the database again.")
 
 
 def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
@@ -129,8 +134,7 @@ def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) 
         training = _training(snapshot, [])
         hasher = learning.fit(snapshot.hasher, places, width, training)
         return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
-    found = catalogue.files("kind = 'learner' AND version = ?", (snapshot.version,))
-    file = next(file for _, _, _, file in found)
+    file = _file_of_version(catalogue, "learner", snapshot.version)
     hasher = learning.load_learner(root, file, places, width)
     hasher, n_learned, n_forgotten = learning.update(hasher, places, width, _training(snapshot, hasher.ids_))
     changed = bool(n_learned or n_forgotten)

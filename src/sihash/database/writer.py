@@ -14,12 +14,13 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files, segments
+from sihash.database.answers import Label
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import DatabaseBusy, DatabaseError
 from sihash.database.files import Written
 from sihash.database.lock import locked
 from sihash.database.segments import Segment
-from sihash.database.sources import Block, Known, Label, Source
+from sihash.database.sources import Block, Known, Source
 from sihash.hashing import SIH
 
 MODELS = "models"

@@ -42,6 +42,7 @@ class RetrievalScores:
 
     ``precision[ρ]`` and ``recall[ρ]`` are for the ball of radius ρ and together the precision–recall curve;
     ``precision_at[k]`` and ``mAP_at[k]`` are for the first k items. Without any query to ask, all are NaN.
+    ``n_database`` is the number of items that each query was compared with.
     """
 
     mAP: float
@@ -49,6 +50,7 @@ class RetrievalScores:
     recall: Array
     n_queries: int
     n_left_out: int
+    n_database: int
     precision_at: dict[int, float] = field(default_factory=dict)
     mAP_at: dict[int, float] = field(default_factory=dict)
 
@@ -183,6 +185,7 @@ def _score(
         recall=sums.recall / n,
         n_queries=sums.n_queries,
         n_left_out=sums.n_left_out,
+        n_database=len(database[0]) - skip_self,
         precision_at=precision_at,
         mAP_at=mAP_at,
     )

@@ -12,6 +12,7 @@ from fastapi import HTTPException, Request
 from PIL import Image
 
 from sihash.database import DatabaseBusy, ImageDatabase
+from sihash.database.written_labels import written_labels
 from sihash.features import BadImage
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer, Label, Rank
@@ -66,21 +67,18 @@ class Service:
 
     # Labels are text or numbers in the database, and text in an address.
 
-    def known_labels(self, texts: Sequence[str]) -> list[Label]:
-        """The labels that these texts stand for; 404 for one that there is not."""
-        by_text = {str(label): label for label in self.database.labels()}
-        for text in texts:
-            if text not in by_text:
-                raise HTTPException(404, f"There is no class {text!r}.")
-        return [by_text[text] for text in texts]
+    async def labels(self, texts: Sequence[str | None]) -> list[Label]:
+        """The labels that these texts stand for, or will if they are new."""
+        return await asyncio.to_thread(written_labels, self.database, texts)
 
-    def label_to_add(self, text: str | None) -> Label:
-        """The label of something new: a number where all labels are numbers and it looks like one."""
-        labels = self.database.labels()
-        if text is None or text in labels:
-            return text
-        all_numbers = bool(labels) and all(isinstance(label, int) for label in labels)
-        return int(text) if all_numbers and text.isdecimal() and text.isascii() and len(text) < 16 else text
+    async def known_labels(self, texts: Sequence[str]) -> list[Label]:
+        """The labels that these texts stand for; 404 for one that there is not."""
+        known = set(await asyncio.to_thread(self.database.labels))
+        labels = await self.labels(texts)
+        for text, label in zip(texts, labels, strict=True):
+            if label not in known:
+                raise HTTPException(404, f"There is no class {text!r}.")
+        return labels
 
     async def image(self, request: Request) -> Image.Image:
         """The image in the body of a request, decoded out of reach; 4xx if there is none."""
@@ -96,10 +94,6 @@ class Service:
             raise HTTPException(422, f"This image cannot be used: {reason}.") from None
         except Overloaded:
             raise HTTPException(503, "Too many images at once; try again in a moment.") from None
-
-    async def search(self, search: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
-        """Call a search that takes no longer than handing it to a thread would."""
-        return search(*arguments, **options)
 
     async def write(self, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
         """Call what changes the database, in a thread, one at a time; waits a little for other writers."""

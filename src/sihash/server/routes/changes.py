@@ -121,7 +121,7 @@ async def _checked_image(service: Service, text: str) -> bytes | BadImage:
 
 
 async def _add(service: Service, source: Any, labels: list[str | None], names: list[str]) -> AddAnswer:
-    own = [service.label_to_add(label) for label in labels]
+    own = await service.labels(labels)
     report = await service.write(service.database.add, source, labels=own, names=names)
     return AddAnswer(
         version=report.version,
@@ -158,7 +158,8 @@ async def remove_items(request: Request, order: Ids) -> BaseModel:
 async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
     """Remove a class with all its items; the hash functions forget it with the next update."""
     service = service_of(request)
-    return _removed(await service.write(service.database.remove_classes, service.known_labels([label])))
+    labels = await service.known_labels([label])
+    return _removed(await service.write(service.database.remove_classes, labels))
 
 
 def _removed(report: Any) -> RemoveAnswer:

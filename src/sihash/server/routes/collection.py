@@ -49,7 +49,7 @@ async def items(
 ) -> BaseModel:
     """Items in the order in which they came."""
     service = service_of(request)
-    labels = service.known_labels(classes) if classes else None
+    labels = await service.known_labels(classes) if classes else None
     found = await asyncio.to_thread(service.database.items, offset, limit, classes=labels)
     return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
 

@@ -53,8 +53,8 @@ def _options(query: bytes) -> SearchOptions:
         ) from None
 
 
-def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
-    labels = service.known_labels(options.classes) if options.classes else None
+async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
+    labels = await service.known_labels(options.classes) if options.classes else None
     return {"k": options.k, "rank": options.rank, "classes": labels}
 
 
@@ -69,7 +69,8 @@ def _response(answer: Any, options: SearchOptions) -> Response:
 async def search_by_item(request: Request, id: ItemId) -> Any:
     """Search from an item of the collection, which is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
-    [answer] = await service.search(service.searcher.search_ids, [id], **_arguments(service, options))
+    arguments = await _arguments(service, options)
+    [answer] = service.searcher.search_ids([id], **arguments)  # takes no longer than handing it to a thread
     return _response(answer, options)
 
 
@@ -82,7 +83,7 @@ async def search_by_item(request: Request, id: ItemId) -> Any:
 async def search_by_image(request: Request) -> Any:
     """Search from an image, sent as the body."""
     service, options = service_of(request), _options(request.scope["query_string"])
-    arguments = _arguments(service, options)
+    arguments = await _arguments(service, options)
     image = await service.image(request)
     [answer] = await asyncio.to_thread(service.searcher.search, [image], **arguments)
     return _response(answer, options)
@@ -92,7 +93,7 @@ async def search_by_image(request: Request) -> Any:
 async def search_by_vector(request: Request, query: VectorSearch) -> Any:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
-    arguments = _arguments(service, query)
+    arguments = await _arguments(service, query)
     [answer] = await asyncio.to_thread(service.searcher.search, _row(query.vector), **arguments)
     return _response(answer, query)
 

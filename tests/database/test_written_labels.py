@@ -1,0 +1,29 @@
+"""Labels written as text stand for the labels that are there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small import PARAMS, fast_folder, rows
+
+from sihash.database import ImageDatabase
+from sihash.database.written_labels import written_labels
+
+
+@pytest.mark.parametrize(
+    ("labels", "written"),
+    [
+        ([7, -1, 9], {"7": 7, "-1": -1, "12": 12, "-2": -2, "cat": "cat", "١": "١", "9" * 30: "9" * 30}),
+        (["a", "b", "9"], {"a": "a", "9": "9", "8": "8"}),
+        ([1, "a", -5], {"1": 1, "-5": -5, "a": "a", "2": "2"}),
+        ([1, "1", "a"], {"1": "1"}),
+    ],
+)
+def test_text_stands_for_the_label_that_is_there(labels, written):
+    X, y = rows(30, seed=0)
+    with (
+        fast_folder() as folder,
+        ImageDatabase.create(folder / "db", X, np.array(labels, object)[y], **PARAMS) as database,
+    ):
+        assert written_labels(database, written) == list(written.values())
+        assert written_labels(database, [None]) == [None]
