@@ -26,6 +26,7 @@ from sihash.experiments.tables import (
 
 CLOSE = 0.005  # mAP: what counts as equal, or as first
 ALMOST_ALL = 0.75  # of the code lengths
+SHORT = 24  # bits, up to which codes are short ones
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _claims() -> Iterable[tuple[str, str, Check]]:
             "Figure 2",
             _by_data(_penalty, data),
         )
-    yield "SIH is first for short codes on NUS-WIDE", "Figure 2", _by_data(_first_by_length, "nuswide")
+    yield "SIH is first for short codes on NUS-WIDE", "Figure 2", _first_for_short_codes
     yield "more training rows and more anchors give higher mAP", "Table 1", _larger_is_better
     yield "anchors count for more than training rows", "Section 3.3", _anchors_count_most
     yield "test time grows with the anchors", "Table 1", _test_time
@@ -153,6 +154,11 @@ def _first_by_length(records: Records, scale: Scale, data: str) -> Finding:
     text += f"; all baselines measured at {complete} lengths" if complete < len(held) else ""
     n_open = len(scale.code_lengths) - complete
     return Finding(held, f"{sum(held)} of {len(held)} lengths; {text}", used, n_open)
+
+
+def _first_for_short_codes(records: Records, scale: Scale) -> Finding:
+    short = tuple(n_bits for n_bits in scale.code_lengths if n_bits <= SHORT)
+    return _first_by_length(records, replace(scale, code_lengths=short), "nuswide")
 
 
 def _sdh_second(records: Records, scale: Scale, data: str) -> Finding:
