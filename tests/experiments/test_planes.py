@@ -13,7 +13,7 @@ from sihash.experiments import planes
 
 @pytest.fixture(scope="module")
 def result():
-    return planes.simulate(None, 0)
+    return planes.simulate(0)
 
 
 def objective(w, X, signs):

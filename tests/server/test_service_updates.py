@@ -135,7 +135,7 @@ def test_time_left_is_learned_from_earlier_updates(template, tmp_path):
     teller.progress("learning", 0.0)
     wait_until(lambda: (UpdateState.model_validate_json(path.read_bytes()).seconds_left or 0) > 0)
     teller.progress("encoding", 0.0)
-    assert UpdateState.model_validate_json(path.read_bytes()).share == pytest.approx(0.5, abs=0.2)
+    assert 0.5 <= UpdateState.model_validate_json(path.read_bytes()).share < 1
     teller.end(state="done", share=1.0)
     time.sleep(0.5)
     assert UpdateState.model_validate_json(path.read_bytes()).state == "done"  # nothing is told after the end

@@ -1,4 +1,4 @@
-"""The methods the paper compares with, each an estimator with the verbs of SIH."""
+"""The methods the paper compares with, each an estimator that fits, hashes, saves and loads as SIH does."""
 
 from sihash.baselines.cca_itq import CCAITQ
 from sihash.baselines.fasthash import FastHash

@@ -175,7 +175,7 @@ class _Point:
     a: Array
     Ka: Array
 
-    def towards(self, other: _Point, t: float) -> _Point:
+    def plus(self, other: _Point, t: float) -> _Point:
         """``self + t · other`` as vectors."""
         return _Point(self.a + t * other.a, self.Ka + t * other.Ka)
 
@@ -195,14 +195,14 @@ def accelerated_gradient(K: Array, residue: LabelResidue, start: Array, max_iter
         n_iter += 1
         # 1. Look ahead along the last step, and take the gradient there.
         t = (momentum - 1) / next_momentum
-        ahead = point.towards(point, t).towards(previous, -t)
+        ahead = point.plus(point, t).plus(previous, -t)
         s = np.tanh(ahead.Ka / 2)
         Rs = residue @ s
         g = -_transposed_product(K, Rs * (1 - s * s))
         gradient = _Point(g, _product(K, g))
         # 2. Raise the curvature until the parabola it gives lies above the loss at its own minimum.
         for _ in range(MAX_HALVINGS + 1):
-            candidate = ahead.towards(gradient, -1 / curvature)
+            candidate = ahead.plus(gradient, -1 / curvature)
             new_loss = _loss(residue, candidate)
             if new_loss <= -s @ Rs - g @ g / (2 * curvature):
                 break

@@ -98,7 +98,7 @@ class RemoveReport:
 class UpdateReport:
     """What an update did. ``changed`` is False if there was nothing to learn from.
 
-    ``compared`` holds mAP by strategy (passive, incremental, scratch) if that was asked for.
+    ``compared`` holds mAP by strategy: passive, incremental, and scratch if that was asked for.
     """
 
     version: int

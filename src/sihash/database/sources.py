@@ -40,11 +40,6 @@ class Features:
     options: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def at_least(self) -> int | None:
-        """The smallest side, in pixels, that is of use when an image is decoded; None: all of it."""
-        return self.extractor().at_least
-
     def extractor(self) -> Extractor:
         """The extractor; an ONNX file must be the one that the database was made with."""
         if self.name == "none":
@@ -84,10 +79,6 @@ class Source:
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def holds_images(self) -> bool:
-        return isinstance(self, ImageSource)
 
     def whole(self) -> Array | None:
         """After the last block: the matrix of all vectors, if it lies in memory and every row was taken."""

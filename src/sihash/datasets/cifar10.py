@@ -22,7 +22,7 @@ def recognise(tree: FileTree) -> bool:
 
 def read(tree: FileTree) -> Collection:
     """All batches that are there; the test part is the test batch."""
-    batches = sorted((name for name in tree.names if _BATCH.search(name)), key=tree.names.index)
+    batches = [name for name in tree.names if _BATCH.search(name)]
     parsed = {
         name: (_binary if name.endswith(".bin") else _python)(tree.require(name), name) for name in batches
     }

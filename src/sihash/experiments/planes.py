@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.experiments.lab import Lab, Result, Run
+from sihash.experiments.lab import Result, Run
 from sihash.experiments.scales import Scale
 from sihash.svm.blocks import RowBlocks
 from sihash.svm.ocas import OcasMachines, solve
@@ -18,10 +18,10 @@ DELETED = (1, 4)
 
 
 def plan(scale: Scale) -> list[Run]:
-    return [Run({"kind": "svm", "scale": scale.name, "seed": 0}, lambda lab: simulate(lab, 0))]
+    return [Run({"kind": "svm", "scale": scale.name, "seed": 0}, lambda _: simulate(0))]
 
 
-def simulate(lab: Lab, seed: int) -> Result:
+def simulate(seed: int) -> Result:
     """Three stages: 300 points from zero weights; 600 from the first solution; two classes deleted from that.
 
     Each stage has the planes ``w·(x, 1) = 0`` after every step of OCAS, the one it began with, and how many

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from sihash._typing import Array
 
-_MISSING = "ONNX features need onnxruntime and onnx: pip install 'sihash[onnx]' onnx."
+_MISSING = "ONNX features need onnxruntime and onnx: pip install 'sihash[onnx]'."
 _LAYERS = ("Gemm", "MatMul", "Conv")  # what a last layer is made of
 
 

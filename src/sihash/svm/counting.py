@@ -42,7 +42,7 @@ class Snapshot:
         for slot in range(self.n_slots):
             block[f"pi{slot}"][rows] = shares
         a = shares.sum(axis=0, dtype=np.float64)
-        return _hinge(margins), a[None], ((shares * Y).T @ Phi)[None]
+        return hinge(margins), a[None], ((shares * Y).T @ Phi)[None]
 
     def leave(self, block: Block, rows: slice | Array) -> Sums | None:
         """Count rows out, before they are dropped or their signs change."""
@@ -56,7 +56,7 @@ class Snapshot:
 
     def risk(self, block: Block, rows: slice | Array) -> Array:
         """The hinge risk of rows, a number a bit."""
-        return _hinge(block["Y"][rows] * self.scores(block, rows))
+        return hinge(block["Y"][rows] * self.scores(block, rows))
 
     def turn(self, block: Block, rows: Array, Y: Array) -> Sums | None:
         """Give rows the signs ``Y`` (rows × m); returns what this adds."""
@@ -69,7 +69,8 @@ class Snapshot:
         return after[0] - before[0], after[1] - before[1], after[2] - before[2]
 
 
-def _hinge(margins: Array) -> Array:
+def hinge(margins: Array) -> Array:
+    """The hinge risk of rows by their margins (rows × m), a number a bit."""
     return np.maximum(1 - margins, 0).sum(axis=0, dtype=np.float64)
 
 

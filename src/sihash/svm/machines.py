@@ -17,7 +17,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.svm.counting import Snapshot, add_arrays, own_arrays
+from sihash.svm.counting import Snapshot, add_arrays, hinge, own_arrays
 
 # A bit whose optimum is next to nothing (a constant column, say) would never close a relative gap.
 NEGLIGIBLE = 1e-6  # share of F(0) = C n below which a gap does not matter
@@ -158,7 +158,7 @@ class Machines:
 
 
 def _risk(block: Block, W: Array) -> tuple[Array]:
-    return (np.maximum(1 - block["Y"] * (block["Phi"] @ W), 0).sum(axis=0, dtype=np.float64),)
+    return (hinge(block["Y"] * (block["Phi"] @ W)),)
 
 
 class Log:

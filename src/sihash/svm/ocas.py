@@ -19,7 +19,7 @@ from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.svm.counting import add_arrays
+from sihash.svm.counting import add_arrays, hinge
 from sihash.svm.machines import Log, Machines, Solution
 
 CUT_SHARE = (
@@ -44,7 +44,6 @@ class OcasMachines(Machines):
         if not idle.any():
             self._add_slots(self.bundle.n_slots)
             return self.bundle.n_slots // 2
-        # The slot that has been idle for all bits, the emptiest first.
         return int(np.flatnonzero(idle)[0])
 
     def _add_slots(self, more: int) -> None:
@@ -131,7 +130,7 @@ def _lay_out(block: Block, bits: Array, W: Array) -> None:
 
 
 def _risks(block: Block, t: Array) -> tuple[Array]:
-    return (np.maximum(1 - block.scratch["Z"] - t * block.scratch["V"], 0).sum(axis=0, dtype=np.float64),)
+    return (hinge(block.scratch["Z"] + t * block.scratch["V"]),)
 
 
 def _advance(block: Block, t: Array) -> None:

@@ -105,7 +105,6 @@ def _release(slope: Array, price: Array, group: Array, free: Array, full: Array)
     for i in range(len(slope)):
         if not free[i]:
             pull = slope[i] - price[group[i]]
-            # In a full group without free variables another one has to make room: its price is not known yet.
             if pull > hardest:
                 hardest, which, is_group = pull, i, False
     for q in range(len(full)):

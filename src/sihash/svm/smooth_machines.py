@@ -10,7 +10,7 @@ from scipy.linalg import cholesky, solve_triangular
 from sihash._typing import Array
 from sihash.svm.balance import strongest_directions
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.counting import Snapshot, Sums
+from sihash.svm.counting import Snapshot, Sums, hinge
 from sihash.svm.machines import Machines
 from sihash.threads import map_threads
 
@@ -165,4 +165,4 @@ def rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:
     """Scores of the rows by ``W`` (d × bits), kept; returns the hinge risks."""
     scores = block["Phi"] @ W
     block["S"][:, bits] = scores
-    return (np.maximum(1 - block["Y"][:, bits] * scores, 0).sum(axis=0, dtype=np.float64),)
+    return (hinge(block["Y"][:, bits] * scores),)
