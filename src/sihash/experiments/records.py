@@ -20,10 +20,8 @@ Record = dict[str, Any]
 
 # What decides no result and may change without making records old: all around the methods, and what only
 # plans, keeps or shows results.
-_OTHERS = ("cli", "client", "database", "server")
-_OTHERS += tuple(
-    f"experiments/{name}.py" for name in ("claims", "figures", "plan", "records", "report", "tables")
-)
+_SHOWING = ("claims", "figures", "plan", "records", "report", "tables")
+_OTHERS = ("cli", "client", "database", "server", *(f"experiments/{name}.py" for name in _SHOWING))
 _PACKAGES = ("sihash", "numpy", "scipy", "scikit-learn", "numba", "lightgbm")
 
 
