@@ -200,9 +200,9 @@ def test_more_anchors_than_rows_are_said():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kernel_width": 0.0}, "positive number, got 0.0"),
-        ({"kernel_width": np.nan}, "positive number"),
-        ({"kernel_width": "wide"}, "'auto' or a positive number, got 'wide'"),
+        ({"kernel_width": 0.0}, "number from 0.001 to 1000, got 0.0"),
+        ({"kernel_width": np.nan}, "number from 0.001"),
+        ({"kernel_width": "wide"}, "'auto' or a number, got 'wide'"),
         ({"anchors": "grid"}, "'kmeans', 'random' or an array, got 'grid'"),
         ({"anchors": np.zeros((3, 5))}, "with 4 columns like X, got shape \\(3, 5\\)"),
         ({"anchors": np.full((3, 4), np.nan)}, "must be finite"),

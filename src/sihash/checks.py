@@ -6,6 +6,31 @@ from typing import Any
 
 import numpy as np
 
+from sihash._typing import Array
+
+LOST = 0.01  # of what tells rows apart, at which rounding to float32 counts as a loss
+EQUAL = 1e-24  # of the squares of all numbers: rows that differ by less are equal in float64, too
+
+
+def check_float32(X: Array) -> None:
+    """Refuse rows in float64 that float32, in which rows are kept, cannot hold or tell apart."""
+    if X.dtype != np.float64 or not len(X):
+        return
+    if np.abs(X).max() > np.finfo(np.float32).max:
+        raise ValueError("X holds numbers beyond 3e38, the range of float32; scale its columns down first.")
+    scale = np.abs(X).max() or 1.0
+    mean, sums = X.mean(axis=0), np.zeros(3)
+    for start in range(0, len(X), 4096):
+        part = X[start : start + 4096]
+        rounded = part.astype(np.float32).astype(np.float64)
+        sums += [np.sum((each / scale) ** 2) for each in (part - rounded, part - mean, part)]
+    lost, spread, total = sums
+    if spread > EQUAL * total and lost > LOST * spread:
+        raise ValueError(
+            "X holds numbers whose differences are lost in float32, in which rows are kept; subtract the "
+            "mean of each column, or scale the columns, first."
+        )
+
 
 def check_count(name: str, value: Any) -> None:
     """Refuse what is not a whole number ≥ 1."""

@@ -66,6 +66,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         hasher.n_features_in_ = int(header["n_features_in"])
         if "feature_names_in" in header:
             hasher.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+        check_shapes(tensors, {"mean": (hasher.n_features_in_,)})
         hasher._set_state(header, tensors)
         return hasher
 
@@ -102,6 +103,16 @@ class Hasher(TransformerMixin, BaseEstimator):
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         raise NotImplementedError
+
+
+def check_shapes(tensors: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> None:
+    """Refuse a model file whose tensors do not fit each other: compiled loops rely on their shapes."""
+    for name, shape in wanted.items():
+        if tensors[name].shape != shape:
+            raise modelfile.ModelFileError(
+                f"The model file is not one that save wrote: tensor {name!r} has shape {tensors[name].shape} "
+                f"where {shape} was expected."
+            )
 
 
 def _split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:

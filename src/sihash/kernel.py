@@ -89,6 +89,13 @@ class KernelMap:
     anchors: Array
     width: float
 
+    def __post_init__(self) -> None:
+        if self.anchors.ndim != 2 or self.mean.shape != self.anchors.shape[1:]:  # compiled loops rely on it
+            raise ValueError(
+                f"Expected anchors (n × d) and a mean of d numbers, got shapes {self.anchors.shape} and "
+                f"{self.mean.shape}."
+            )
+
     @property
     def n_features_out(self) -> int:
         return len(self.anchors) + 1

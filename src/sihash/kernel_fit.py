@@ -12,6 +12,8 @@ from sihash.checks import check_count
 from sihash.kernel import KMEANS_ROWS, KernelMap, choose_anchors, mean_of_rows, normalise
 from sihash.kernel_width import N_ROWS, choose_width
 
+NARROWEST, WIDEST = 1e-3, 1e3  # widths that make sense between unit vectors
+
 
 def fit_kernel_map(
     X: Array, numbers: Array, n_anchors: int, anchors: Any, kernel_width: Any, rng: np.random.RandomState
@@ -23,11 +25,13 @@ def fit_kernel_map(
     mean = mean_of_rows(X) if isinstance(X, np.ndarray) else X.mean(axis=0, dtype=np.float64)
     if isinstance(kernel_width, str):
         if kernel_width != "auto":
-            raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")
+            raise ValueError(f"kernel_width must be 'auto' or a number, got {kernel_width!r}.")
         rows = rng.permutation(len(X))[:N_ROWS]
         kernel_width = choose_width(_normalised(X, rows, mean), numbers[rows], rng)
-    elif isinstance(kernel_width, bool) or not np.isfinite(kernel_width) or kernel_width <= 0:
-        raise ValueError(f"kernel_width must be 'auto' or a positive number, got {kernel_width!r}.")
+    elif isinstance(kernel_width, bool) or not NARROWEST <= kernel_width <= WIDEST:
+        raise ValueError(
+            f"kernel_width must be 'auto' or a number from {NARROWEST:g} to {WIDEST:g}, got {kernel_width!r}."
+        )
     return KernelMap(mean, _pick_anchors(X, mean, n_anchors, anchors, rng), float(kernel_width))
 
 

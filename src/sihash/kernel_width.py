@@ -12,6 +12,7 @@ from sihash.threads import map_threads
 
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5)  # widths tried, as shares of the median distance
 N_ROWS, N_ANCHORS, N_BITS = 6000, 400, 32  # a third of the rows is held out
+ROUNDING = 1e-5  # squared distances of unit vectors in float32 that may as well be 0
 
 
 def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
@@ -41,11 +42,10 @@ def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
 
 
 def _median_distance(P: Array, Q: Array) -> float:
-    if not len(P):
-        return 1.0
+    """Of rows that differ: a collection may hold one vector many times, an empty image, say."""
     squares = np.sum(P**2, axis=1)[:, None] - 2 * P @ Q.T + np.sum(Q**2, axis=1)
-    distance = float(np.sqrt(np.median(np.maximum(squares, 0))))
-    return distance if distance > 0 else 1.0
+    differ = squares[squares > ROUNDING]
+    return float(np.sqrt(np.median(differ))) if len(differ) else 1.0
 
 
 def _ridge(Phi: Array, targets: Array) -> Array:

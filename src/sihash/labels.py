@@ -33,6 +33,8 @@ def as_labels(y: Any, n: int) -> Array:
     if len(y) != n:
         raise ValueError(f"Expected as many labels as rows, got {len(y)} labels for {n} rows.")
     _refuse_missing(y)
+    if y.dtype.kind in "mM":
+        raise ValueError(f"Labels of type {y.dtype} are not supported; write them as text, y.astype(str).")
     return y
 
 

@@ -43,9 +43,10 @@ def team(size: int | None = None) -> Iterator[None]:
     if _pool.get() is not None:
         yield
         return
-    count = _limit.enter()
-    count = count if size is None else size
+    this = object()
     try:
+        before = _limit.enter(this)
+        count = before if size is None else size
         if count <= 1:
             yield
             return
@@ -57,7 +58,7 @@ def team(size: int | None = None) -> Iterator[None]:
                 _pool.reset(tokens[0])
                 _team_size.reset(tokens[1])
     finally:
-        _limit.leave()
+        _limit.leave(this)
 
 
 class _Limit:
@@ -65,24 +66,26 @@ class _Limit:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._n_teams = 0
+        self._teams: set[object] = set()
         self._n_threads = 1
-        self._limiter: Any = None
+        self._limiter: Any = None  # there while the BLAS is limited
 
-    def enter(self) -> int:
-        """Returns how many threads there were before the first team came."""
+    def enter(self, team: object) -> int:
+        """Returns how many threads there were before the first team came. Ctrl-C may cut it short."""
         with self._lock:
-            if self._n_teams == 0:
+            self._teams.add(team)
+            if self._limiter is None:
                 self._n_threads = n_threads()
                 self._limiter = _blas.limit(limits=1)
-            self._n_teams += 1
             return self._n_threads
 
-    def leave(self) -> None:
+    def leave(self, team: object) -> None:
+        """Whether or not the team had entered."""
         with self._lock:
-            self._n_teams -= 1
-            if self._n_teams == 0:
+            self._teams.discard(team)
+            if not self._teams and self._limiter is not None:
                 self._limiter.restore_original_limits()
+                self._limiter = None
 
 
 _limit = _Limit()

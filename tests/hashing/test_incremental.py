@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from sihash import SIH
 from sihash.evaluation import leave_one_out
 from sihash.hashing import Change, from_scratch, incremental, passive
+from sihash.svm import solve_binary
 
 # Stated margins of an incremental hasher against a fit from scratch on the same final rows.
 MAP_MARGIN = 0.03  # on a few hundred made rows; on CIFAR-10 it is 0.005, see benchmarks/incremental.py
@@ -480,6 +481,65 @@ def test_rows_without_ids_get_the_same_ones_in_every_strategy():
     change = Change(X=X[250:], y=y[250:], remove_ids=range(240, 250))
     for learn in (incremental, from_scratch):
         assert learn(hasher, change).ids_ == [*range(240), *range(250, 255)], learn.__name__
+
+
+@pytest.mark.parametrize(
+    ("fitted", "loaded"),
+    [({}, {"solver": "ocas"}), ({"solver": "ocas"}, {"solver": "smooth"}), ({}, {"C_x": 0.01})],
+)
+def test_a_file_opened_with_another_solver_or_margin_has_true_bounds(tmp_path, fitted, loaded):
+    X, y = blobs(400)
+    small(**fitted).fit(X, y).save(tmp_path / "m")
+    hasher = SIH.load(tmp_path / "m", **loaded).remove(range(20, 380))
+    machines = hasher._learner.machines
+    best = solve_binary(machines.rows.column("Phi"), machines.rows.column("Y"), machines.C, tol=1e-5)
+    assert (machines.lower() <= best.upper * (1 + 1e-6)).all()
+    assert (machines.upper() - best.upper <= hasher.report_.max_gap * machines.upper()).all()
+
+
+def test_ids_of_removed_rows_are_not_given_again_after_learning_anew(monkeypatch):
+    monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_CLASSES", 0.15)
+    X, y = blobs(400)
+    hasher = small().fit(X, y).remove(range(300, 400)).remove_classes([0])
+    assert hasher.report_.n_added == 0
+    assert hasher.add(X[:3], [1] * 3).ids_[-3:] == [400, 401, 402]
+
+
+def test_a_shallow_copy_is_a_hasher_of_its_own():
+    X, y = blobs(400)
+    hasher = small().fit(X[:300], y[:300]).add(X[300:320], y[300:320])
+    other = copy.copy(hasher)
+    hasher.add(X[320:340], y[320:340])
+    rows = hasher.training_rows()[0].copy()
+    other.add(X[360:380], y[360:380])
+    np.testing.assert_array_equal(hasher.training_rows()[0], rows)
+    np.testing.assert_array_equal(rows, X[:340])
+
+
+def test_an_interrupt_while_the_new_hasher_is_taken_leaves_the_old_one(monkeypatch):
+    X, y = blobs(300)
+    hasher = small().fit(X[:250], y[:250])
+    before = {name: id(value) for name, value in vars(hasher).items()}
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    for change in (lambda: hasher.add(X[250:], y[250:]), lambda: hasher.fit(X[:200], y[:200])):
+        with monkeypatch.context() as patch:
+            patch.setattr("sihash.hashing.learner.Learner.objective", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                change()
+        assert {name: id(value) for name, value in vars(hasher).items()} == before
+
+
+def test_labels_or_ids_without_rows_are_refused():
+    X, y = blobs(100)
+    hasher = small().fit(X, y)
+    for more in ({"y": y}, {"ids": [1000]}):
+        with pytest.raises(ValueError, match="Expected rows X"):
+            hasher.update(**more)
+    with pytest.raises(ValueError, match="NaN is no id"):
+        hasher.add(X[:1], y[:1], ids=[float("nan")])
 
 
 def test_one_update_makes_all_changes():

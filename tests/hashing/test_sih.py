@@ -10,7 +10,7 @@ import pytest
 from made_data import blobs
 from threadpoolctl import threadpool_limits
 
-from sihash import SIH, codes
+from sihash import SIH, codes, modelfile
 from sihash.evaluation import leave_one_out
 from sihash.hashing.learner import Learner
 from sihash.modelfile import ModelFileError
@@ -176,6 +176,32 @@ def test_numbers_beyond_float32_are_refused():
         small().fit(np.array([[1e300, 0.0], [0.0, 1.0]]), [0, 1])
 
 
+@pytest.mark.parametrize(("scale", "offset"), [(1, 1e8), (1e-60, 0)])
+def test_differences_that_float32_loses_are_refused(scale, offset):
+    X, y = blobs(300)
+    with pytest.raises(ValueError, match="lost in float32"):
+        small().fit(scale * X.astype(float) + offset, y)
+    same = np.full((4, 3), 0.1)  # there is nothing to lose
+    small().fit(same, [0, 1, 0, 1])
+
+
+def test_few_rows_a_class_are_told_apart():
+    rng = np.random.RandomState(0)
+    centres, y = rng.normal(size=(50, 12)), np.repeat(np.arange(50), 2)
+    X = (centres[y] + 0.2 * rng.normal(size=(100, 12))).astype(np.float32)
+    assert (SIH(n_anchors=100, random_state=0).fit(X, y).predict(X) == y).mean() > 0.9
+
+
+def test_a_vector_that_most_rows_are_does_not_set_the_width():
+    rng = np.random.RandomState(5)
+    centres, y = rng.normal(size=(4, 12)), rng.randint(3, size=150)
+    few = centres[y] + 0.35 * rng.normal(size=(150, 12))
+    X = np.vstack([np.tile(centres[3], (1350, 1)), few]).astype(np.float32)
+    hasher = SIH(n_bits=8, n_anchors=200, random_state=0).fit(X, np.r_[np.full(1350, 3), y])
+    assert hasher.kernel_.width > 0.05
+    assert (hasher.predict(few.astype(np.float32)) == y).mean() > 0.9
+
+
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match=r"at least two classes, got 1 class"):
         small().fit(np.eye(4), [1, 1, 1, 1])
@@ -237,7 +263,11 @@ def test_given_anchors_and_words():
     [
         ({"n_bits": 0}, "n_bits must be a whole number"),
         ({"C_x": -1.0}, "C_x must be positive"),
-        ({"tol": 0}, "tol must be positive"),
+        ({"tol": 0}, "tol must be at least 1e-09 and below 1"),
+        ({"tol": 5}, "tol must be at least 1e-09 and below 1"),
+        ({"n_bits": 10**8}, "n_bits must be at most 4096"),
+        ({"kernel_width": 1e-30}, "kernel_width must be"),
+        ({"codebook": np.ones((4, 12))}, "every class the same word"),
         ({"C_x": np.inf}, "C_x must be positive and finite"),
         ({"gamma": -1}, "gamma must be finite and not negative"),
         ({"lam": np.nan}, "lam must be finite and not negative"),
@@ -270,6 +300,26 @@ def test_saved_hash_functions_alone(tmp_path):
     assert loaded.objective_ == hasher.objective_
     with pytest.raises(ValueError, match="without training rows"):
         loaded.add(X[:3], y[:3])
+
+
+def test_parameters_that_were_set_for_a_later_fit_do_not_spoil_a_file(tmp_path):
+    X, y = blobs(300)
+    hasher = small().fit(X, y).set_params(n_bits=40)
+    hasher.save(tmp_path / "m")
+    loaded = SIH.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.transform(X), hasher.transform(X))
+    assert loaded.remove([0]).codes_.shape == (299, 12)
+    assert loaded.fit(X, y).codes_.shape == (300, 40)
+
+
+@pytest.mark.parametrize("name", ["mean", "bit_coef", "class_coef", "calibration", "anchors"])
+def test_a_made_file_whose_tensors_do_not_fit_is_refused(tmp_path, name):
+    X, y = blobs(100)
+    small().fit(X, y).save(tmp_path / "m", updatable=False)
+    header, tensors = modelfile.read(tmp_path / "m")
+    modelfile.write(tmp_path / "m", header, {**tensors, name: tensors[name][..., :1]})
+    with pytest.raises(ValueError, match=r"shape"):
+        SIH.load(tmp_path / "m")
 
 
 def test_labels_of_any_storable_kind_survive_a_file(tmp_path):

@@ -15,8 +15,9 @@ from sihash.baselines.residue import LabelResidue
 from sihash.baselines.training import check_labelled_rows
 from sihash.baselines.trees import Forest, TreeBooster, join
 from sihash.checks import check_count
-from sihash.hasher import Hasher
+from sihash.hasher import Hasher, check_shapes
 from sihash.kernel import normalise
+from sihash.modelfile import ModelFileError
 
 
 class FastHash(Hasher):
@@ -120,6 +121,10 @@ class FastHash(Hasher):
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         self.classes_ = labels.from_json(header["classes"])
         self.mean_ = tensors["mean"]
+        bits, trees, nodes = tensors["features"].shape
+        check_shapes(tensors, {"thresholds": (bits, trees, nodes), "leaves": (bits, trees, nodes + 1)})
+        if not np.isin(tensors["features"], np.arange(self.n_features_in_)).all():
+            raise ModelFileError("The model file is not one that save wrote: its trees ask for no column.")
         self.forest_ = Forest(tensors["features"], tensors["thresholds"], tensors["leaves"])
 
 

@@ -52,6 +52,8 @@ def _given_words(words: Array, n_bits: int, n_classes: int) -> Array:
             f"codebook must hold −1 and +1 in {n_classes} rows (classes) and {n_bits} columns (bits), "
             f"got shape {words.shape}."
         )
+    if (words == words[0]).all():
+        raise ValueError("codebook gives every class the same word; give words that tell classes apart.")
     return words.astype(np.int8)
 
 

@@ -13,6 +13,8 @@ def new_ids(ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hash
     names = list(ids)
     if len(names) != n:
         raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
+    if any(name != name for name in names):
+        raise ValueError("NaN is no id: it does not equal itself; give each row a number or a text.")
     known = list(filter(taken.__contains__, names))
     if known:
         raise ValueError(

@@ -32,6 +32,7 @@ from sihash.svm.machines import Machines
 Result = TypeVar("Result")
 
 N_CALIBRATION_ROWS = 10_000
+CLASS_TOL = 0.01  # of the second stage at most: it is cheap, and on few rows weights of 0 are within 0.1
 ROUNDING = 1e-5  # of a score, as a share of the length of the weights: some hundred times what float32 does
 MOST_LOSSES = 10  # of machines with rows that one run gets over
 
@@ -143,7 +144,7 @@ class Learner:
             B,
             self._positions()[self.table.classes[pairs]],
             self.settings.C_b,
-            tol=self.settings.tol,
+            tol=min(self.settings.tol, CLASS_TOL),
             sample_weight=self.table.counts[pairs],
             warm=self.class_svm,
         )
@@ -207,8 +208,12 @@ def new_learner(
     labels: list[Hashable],
     words: Array,
     ids: list[Hashable],
+    next_key: int = 0,
 ) -> Learner:
-    """A learner that knows its rows and their first codes, with untrained SVMs."""
+    """A learner that knows its rows and their first codes, with untrained SVMs.
+
+    Keys below ``next_key`` are not given to later rows, as ids were counted from them.
+    """
     table = WordTable(settings.n_bits)
     class_pairs = np.array([table.find(word, k) for k, word in enumerate(words)], dtype=np.int32)
     pair = class_pairs[y]
@@ -225,7 +230,7 @@ def new_learner(
         labels=labels,
         live=np.arange(len(labels)),
         key_of=dict(zip(ids, range(len(X)), strict=True)),
-        next_key=len(X),
+        next_key=max(next_key, len(X)),
         first_new_key=len(X),
         first_classes=list(labels),
     )

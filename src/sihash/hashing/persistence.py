@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict
         "first_new_key": learner.first_new_key,
         "first_classes": labels.to_json(labels.object_array(learner.first_classes)),
         "blocks": rows.map(_shape),
+        "solved": [learner.settings.method, learner.settings.C_x],
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
@@ -60,16 +62,21 @@ class StoredLearner:
     def restore(self, settings: Settings, engine: Engine, kernel: KernelMap, class_coef: Array) -> Learner:
         assert self.X is not None
         header, tensors = self.header, self.tensors
-        table = WordTable(settings.n_bits)
-        Y = codes.unpack(tensors["rows.codes"], settings.n_bits)
+        n_bits = len(tensors["machines.W"])
+        settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
+        table = WordTable(n_bits)
+        Y = codes.unpack(tensors["rows.codes"], n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
         columns["pair"] = table.find_all(Y, columns["y"])
         table.count(columns["pair"])
         rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         machines = make_machines(rows, settings.C_x, settings.method)
-        machines.set_state(
-            {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
-        )
+        state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
+        if header["solved"] == [settings.method, settings.C_x]:
+            machines.set_state(state)
+        else:  # planes and bounds of another solver or another C are not valid here
+            machines.W = state["W"].copy()
+            machines.restart()
         return Learner(
             settings=settings,
             engine=engine,

@@ -10,6 +10,8 @@ from sihash.checks import check_count
 from sihash.svm.binary import Method, n_groups_of
 
 LAM_PER_BIT = 1e8  # the paper's λ is this for every bit
+MOST_BITS = 4096
+SMALLEST_TOL = 1e-9  # products in float32 do not certify much less
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,14 @@ class Settings:
     ) -> Settings:
         """From the parameters of `SIH`; senseless ones are refused."""
         check_count("n_bits", n_bits)
+        if n_bits > MOST_BITS:
+            raise ValueError(f"n_bits must be at most {MOST_BITS}, got {n_bits}.")
         check_count("max_iter", max_iter)
-        for name, value in {"C_x": C_x, "C_b": C_b, "tol": tol}.items():
+        for name, value in {"C_x": C_x, "C_b": C_b}.items():
             if not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        if not SMALLEST_TOL <= tol < 1:
+            raise ValueError(f"tol must be at least {SMALLEST_TOL:g} and below 1, got {tol!r}.")
         lam = n_bits * LAM_PER_BIT if lam is None else lam
         for name, value in {"lam": lam, "gamma": gamma}.items():
             if not 0 <= value < np.inf:

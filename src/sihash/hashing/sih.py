@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import codes, labels
 from sihash._typing import Array
-from sihash.checks import check_count
+from sihash.checks import check_count, check_float32
 from sihash.engines import Engine, Matrix, open_engine
 from sihash.engines.matrix import encode_blocks, is_dask_array
-from sihash.hasher import Hasher
+from sihash.hasher import Hasher, check_shapes
 from sihash.hashing import changes, ids_of_rows, persistence
 from sihash.hashing.calibration import probabilities
 from sihash.hashing.codebook import make_codebook
@@ -118,6 +118,19 @@ class SIH(Hasher):
     [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
 
+    # What `fit` finds, beside the attributes above.
+    classes_: Array
+    kernel_: KernelMap
+    bit_coef_: Array
+    class_coef_: Array
+    objective_: Objective
+    report_: Report
+    n_iter_: int
+    _learner: Learner | None
+    _stored: persistence.StoredLearner | None  # a learner that waits for its vectors
+    _rng: np.random.RandomState
+    _scratch: tuple[float, float]  # steps and seconds a row of the last fit
+
     def __init__(
         self,
         n_bits: int = 32,
@@ -164,12 +177,11 @@ class SIH(Hasher):
         X, y = noted._check_training(engine.take(X), y, reset=True)
         names = ids_of_rows.new_ids(ids, len(X), 0, {})
         report = Report("fit", n_added=len(X))
-        self._learn(engine, X, y, names, report, check_random_state(self.random_state))
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(noted, name):
-                setattr(self, name, getattr(noted, name))
-            elif hasattr(self, name):
-                delattr(self, name)
+        self._learn(engine, X, y, names, report, check_random_state(self.random_state), 0)
+        self.n_features_in_ = noted.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(noted, "feature_names_in_"):
+            self.feature_names_in_ = noted.feature_names_in_
         return self
 
     def _learn(
@@ -180,6 +192,7 @@ class SIH(Hasher):
         names: list[Hashable],
         report: Report,
         rng: np.random.RandomState,
+        next_key: int,
     ) -> Self:
         """Learn everything from these rows: kernel map, words, SVMs."""
         settings = self._settings()
@@ -194,12 +207,11 @@ class SIH(Hasher):
             with report.phase("words"):
                 words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), settings.balance, rng)
             with report.phase("kernel"):
-                learner = new_learner(settings, engine, kernel, X, numbers, classes.tolist(), words, names)
+                learner = new_learner(
+                    settings, engine, kernel, X, numbers, classes.tolist(), words, names, next_key
+                )
             learner.run(report)
-        self._scratch = (report.n_steps, report.total_seconds / len(X))
-        self._rng = rng
-        self._take(learner, report)
-        return self
+        return self._take(learner, report, rng, (report.n_steps, report.total_seconds / len(X)))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch: `fit` at first, `add` from then on. New labels need no announcement."""
@@ -230,6 +242,8 @@ class SIH(Hasher):
         learner, gone, gone_classes = self._learner_to_update(), list(remove), list(remove_classes)
         if X is not None:
             X, y = self._check_training(X, y, reset=False)
+        elif y is not None or ids is not None:
+            raise ValueError("Expected rows X for these labels or ids, got None.")
         elif not gone and not gone_classes:
             return self
         given = {"add": X is not None, "remove": bool(gone), "remove_classes": bool(gone_classes)}
@@ -272,7 +286,8 @@ class SIH(Hasher):
         if y:
             everything = np.concatenate([everything, X.astype(np.float32, copy=False)])
         all_labels, all_names = labels.as_labels(old + y, len(everything)), [*learner.key_of, *names]
-        return self._learn(learner.engine, everything, all_labels, all_names, report, rng)
+        next_key = learner.next_key + len(y)
+        return self._learn(learner.engine, everything, all_labels, all_names, report, rng, next_key)
 
     def refresh_anchors(self) -> Self:
         """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
@@ -301,22 +316,32 @@ class SIH(Hasher):
             twin.run(report)
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
-        self._take(twin, report)
-        self._rng = rng
+        return self._take(twin, report, rng, self._scratch)
+
+    def _take(
+        self, learner: Learner, report: Report, rng: np.random.RandomState, scratch: tuple[float, float]
+    ) -> Self:
+        """Make a finished learner the present one, all of it at once: Ctrl-C leaves the old one or this."""
+        assert learner.class_svm is not None
+        fitted = {
+            "classes_": labels.as_classes([learner.labels[int(k)] for k in learner.live]),
+            "kernel_": learner.kernel,
+            "bit_coef_": learner.machines.W.astype(np.float32),
+            "class_coef_": learner.class_svm.W,
+            "objective_": learner.objective(),
+            "report_": report,
+            "n_iter_": len(report.rounds),
+            "_learner": learner,
+            "_stored": None,
+            "_rng": rng,
+            "_scratch": scratch,
+        }
+        self.__dict__.update(fitted)
         return self
 
-    def _take(self, learner: Learner, report: Report) -> None:
-        """Make a finished learner the present one. Up to here the old one was left as it was."""
-        assert learner.class_svm is not None
-        self.classes_ = labels.as_classes([learner.labels[int(k)] for k in learner.live])
-        self.kernel_ = learner.kernel
-        self.bit_coef_ = learner.machines.W.astype(np.float32)
-        self.class_coef_ = learner.class_svm.W
-        self.objective_: Objective = learner.objective()
-        self.report_ = report
-        self.n_iter_ = len(report.rounds)
-        self._learner: Learner | None = learner
-        self._stored: persistence.StoredLearner | None = None
+    def __copy__(self) -> Self:
+        """As deep as `copy.deepcopy`: two hashers must not write into the rows of one."""
+        return copy.deepcopy(self)
 
     # Using.
 
@@ -404,6 +429,9 @@ class SIH(Hasher):
         self.classes_ = labels.from_json(header["classes"])
         self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
+        m, n_classes = len(self.bit_coef_), len(self.classes_)
+        shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
+        check_shapes(tensors, shapes | {"calibration": (1 + n_classes,)})
         self._calibration: Array = tensors["calibration"]
         self.objective_ = Objective(**header["objective"])
         self._learner, self._stored = None, None
@@ -475,10 +503,7 @@ class SIH(Hasher):
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X, labels.as_labels(y, len(X))
         X = validate_data(self, X, dtype=[np.float32, np.float64], reset=reset, ensure_min_samples=1)
-        if X.dtype == np.float64 and np.abs(X).max(initial=0) > np.finfo(np.float32).max:
-            raise ValueError(
-                "X holds numbers beyond 3e38, the range of float32; scale its columns down first."
-            )
+        check_float32(X)
         return X, labels.as_labels(y, len(X))
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
