@@ -7,11 +7,10 @@ from its floor. Only ratios within one run mean anything: seconds depend on the 
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from benchmarks.timing import timed
 
 from sihash import datasets
 from sihash._typing import Array
@@ -61,10 +60,11 @@ def measure(
 ) -> tuple[float, float, float, float]:
     """mAP, precision at radius 2, and the times of fit and transform over those of SDH."""
     sdh, hasher = build("SDH", seed, args), build(name, seed, args)
-    _, sdh_fit = timed(lambda: sdh.fit(X, y))
-    _, fit = timed(lambda: hasher.fit(X, y))
-    _, sdh_transform = timed(lambda: sdh.transform(X_test))
-    codes, transform = timed(lambda: hasher.transform(X_test))
+    sdh_fit = timed(lambda: sdh.fit(X, y))
+    fit = timed(lambda: hasher.fit(X, y))
+    sdh_transform = timed(lambda: sdh.transform(X_test))
+    transform = timed(lambda: hasher.transform(X_test))
+    codes = hasher.transform(X_test)
     scores = leave_one_out(codes, y_test)
     return scores.mAP, scores.precision[2], fit / sdh_fit, transform / sdh_transform
 
@@ -88,19 +88,13 @@ def print_floor(X: Array, y: Array, args: argparse.Namespace) -> None:
     ratios = []
     for seed in range(args.seeds):
         sdh = build("SDH", seed, args)
-        _, fit = timed(lambda sdh=sdh: sdh.fit(X, y))
-        _, least = timed(lambda sdh=sdh: floor(sdh.n_iter_))
+        fit = timed(lambda sdh=sdh: sdh.fit(X, y))
+        least = timed(lambda sdh=sdh: floor(sdh.n_iter_))
         ratios.append(fit / least)
         print(
             f"{sdh.n_iter_} rounds: SDH {fit:.2f} s, floor {least:.2f} s, ratio {ratios[-1]:.2f}", flush=True
         )
     print(f"SDH takes {np.median(ratios):.2f} times its floor")
-
-
-def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ python -m benchmarks.evaluation
 
 from __future__ import annotations
 
+import argparse
 import resource
 import time
 
@@ -32,6 +33,7 @@ def plain(codes: np.ndarray, labels: np.ndarray) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     rng = np.random.default_rng(0)
     codes, labels = rng.integers(0, 256, (10_000, 16), dtype=np.uint8), rng.integers(0, 10, 10_000)
     tags = rng.random((10_000, 81)) < 0.02

@@ -5,8 +5,8 @@ python -m benchmarks.gist [--quality]
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import time
 
 import numpy as np
@@ -47,6 +47,9 @@ def plain(images: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quality", action="store_true", help="mAP of the descriptor, too")
+    args = parser.parse_args()
     start = time.perf_counter()
     data = load("cifar10", "gist", cache=False)
     seconds = time.perf_counter() - start
@@ -64,7 +67,7 @@ def main() -> None:
     slow, fast = (min(taken) / len(images) * 1e6 for taken in times.values())
     print(f"an image: plain {slow:.0f} µs, gist {fast:.0f} µs, ratio {slow / fast:.1f}")
 
-    if "--quality" in sys.argv:
+    if args.quality:
         quality(data)
 
 
