@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 import sihash.client
 from sihash.client import Client, ServiceError
-from sihash.database import ImageDatabase
+from sihash.database import DatabaseBusy, ImageDatabase
 from sihash.server.models import SearchAnswer
 
 PATH_LIKE = [
@@ -290,6 +290,44 @@ def test_vectors(of_vectors):
     assert http.get(f"/v1/items/{number}/thumbnail").status_code == 404
     for wrong in ([1.0], [1e300] * 64):
         assert http.post("/v1/search/vector", json={"vector": wrong}).status_code == 422
+
+
+def test_a_number_stays_one_when_words_join(of_vectors):
+    """The class 3 gets no twin "3", whatever came between."""
+    http, library = of_vectors
+
+    def add(value, label):
+        items = [{"vector": [value] * 64, "label": label}]
+        [number] = http.post("/v1/items/batch", json={"items": items}).json()["added"]
+        return number
+
+    first, _, second = add(3.1, "3"), add(3.2, "zebra"), add(3.3, "3")
+    assert library.item(first).label == library.item(second).label == 3
+    assert "3" not in library.labels()
+    threes = [item.id for item in library.items(limit=1000, classes=[3])]
+    listed = http.get("/v1/items", params={"class": "3", "limit": 1000}).json()["items"]
+    assert [item["id"] for item in listed] == threes
+    assert http.request("DELETE", "/v1/classes", params={"label": "3"}).json()["removed"] == threes
+
+
+def test_labels_are_read_when_it_is_their_turn(of_vectors, monkeypatch):
+    """While one waits to write, "12" may become a word: what came first decides for what waits."""
+    http, library = of_vectors
+    add, is_first = ImageDatabase.add, True
+
+    def busy_at_first(database, *arguments, **options):
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            add(library, np.outer([5.0, 6.0], np.ones(64)), ["zebra", "12"])
+            raise DatabaseBusy("for the test")
+        return add(database, *arguments, **options)
+
+    monkeypatch.setattr(ImageDatabase, "add", busy_at_first)
+    items = [{"vector": [7.0] * 64, "label": "12"}]
+    [number] = http.post("/v1/items/batch", json={"items": items}).json()["added"]
+    assert library.item(number).label == "12"
+    assert 12 not in library.labels()
 
 
 def test_vectors_through_the_client(vector_template, tmp_path):

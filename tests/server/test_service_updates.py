@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from services import FIRST_CLASSES, IS_SOAK, N_KNOWN, TOKEN, memory_of, running,
 
 from sihash.client import Client, ServiceError
 from sihash.database import ImageDatabase
+from sihash.database.snapshot import Snapshot
 from sihash.server.models import UpdateState
 from sihash.server.update_process import Teller, expected_seconds
 from sihash.server.updates import Updates, write_state
@@ -189,6 +191,28 @@ def test_64_clients_search_while_an_update_runs(two_workers, digits):
         assert answer == oracle[answer.version][query]
     assert {answer.version for _, answer in answers} == set(oracle)  # before and after the switch
     assert after - before < 150 << 20
+
+
+def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path, monkeypatch):
+    """However long the new version takes to load."""
+    filtered = "/v1/items/1/search?class=3"
+    before = in_process.get(filtered).json()
+    with ImageDatabase(tmp_path / "digits") as database:
+        assert database.update("scratch").version == before["version"] + 1
+    is_loaded = threading.Event()
+
+    def slow(*arguments):
+        is_loaded.wait()
+        return Snapshot(*arguments)
+
+    monkeypatch.setattr("sihash.database.reader.Snapshot", slow)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(in_process.get, filtered)
+        wait([answer], timeout=30)
+        was_there_before = answer.done()
+        is_loaded.set()
+    assert was_there_before
+    assert answer.result().json() == before
 
 
 def wait_for_version(service, version):

@@ -11,6 +11,8 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
+from sihash.database.answers import AddReport
+from sihash.database.written_labels import written_labels
 from sihash.features import BadImage
 from sihash.server.bodies import MAX_IMAGE
 from sihash.server.documentation import IMAGE_BODY, TOKEN, problems
@@ -121,8 +123,13 @@ async def _checked_image(service: Service, text: str) -> bytes | BadImage:
 
 
 async def _add(service: Service, source: Any, labels: list[str | None], names: list[str]) -> AddAnswer:
-    own = await service.labels(labels)
-    report = await service.write(service.database.add, source, labels=own, names=names)
+    database = service.database
+
+    def add() -> AddReport:
+        # Beside the addition itself: what others added meanwhile may decide whether "3" is a number.
+        return database.add(source, labels=written_labels(database, labels), names=names)
+
+    report = await service.write(add)
     return AddAnswer(
         version=report.version,
         added=report.added,
@@ -158,7 +165,7 @@ async def remove_items(request: Request, order: Ids) -> BaseModel:
 async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
     """Remove a class with all its items; the hash functions forget it with the next update."""
     service = service_of(request)
-    labels = await service.known_labels([label])
+    labels = await service.known_labels(service.database, [label])
     return _removed(await service.write(service.database.remove_classes, labels))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 from pydantic import BaseModel
 
+from sihash.database import ImageDatabase
 from sihash.server.documentation import problems
 from sihash.server.models import BitsAnswer, ClassMargins, InfoAnswer, ItemModel, ItemsPage
 from sihash.server.routes.searching import Classes, ItemId
@@ -26,10 +27,13 @@ async def info(request: Request) -> BaseModel:
 @router.get("/bits", response_model=BitsAnswer, responses=problems())
 async def bits(request: Request) -> BaseModel:
     """How each bit is used, and which classes it separates."""
-    database = service_of(request).database
+    return await asyncio.to_thread(_bits_answer, service_of(request).database)
+
+
+def _bits_answer(database: ImageDatabase) -> BitsAnswer:
     if not len(database):  # nothing to take shares of
         return BitsAnswer(version=database.version, balance=[], classes=[])
-    found = await asyncio.to_thread(database.bits)
+    found = database.bits()
     return BitsAnswer(
         version=found.version,
         balance=found.balance.tolist(),
@@ -49,7 +53,7 @@ async def items(
 ) -> BaseModel:
     """Items in the order in which they came."""
     service = service_of(request)
-    labels = await service.known_labels(classes) if classes else None
+    labels = await service.known_labels(service.database, classes) if classes else None
     found = await asyncio.to_thread(service.database.items, offset, limit, classes=labels)
     return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
 

@@ -54,7 +54,7 @@ def _options(query: bytes) -> SearchOptions:
 
 
 async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
-    labels = await service.known_labels(options.classes) if options.classes else None
+    labels = await service.known_labels(service.searcher, options.classes) if options.classes else None
     return {"k": options.k, "rank": options.rank, "classes": labels}
 
 
