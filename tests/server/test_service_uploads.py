@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import signal
@@ -104,6 +105,19 @@ def test_what_takes_too_long_is_cut_off(tmp_path, digits, monkeypatch):
         await decoders.stop()
 
     asyncio.run(run())
+
+
+def test_too_many_images_at_once_are_told_to_wait(in_process, digits, monkeypatch):
+    """On every route that takes one."""
+    monkeypatch.setattr("sihash.server.uploads.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(in_process.app.state.service.decoders, "_free", asyncio.Semaphore(0))
+    data, image = digits[0][0], {**BEARER, "content-type": "image/png"}
+    batch = {"items": [{"image": base64.b64encode(data).decode()}]}
+    answers = [in_process.post("/v1/items/batch", json=batch, headers=BEARER)]
+    for path in ("/v1/search/image", "/v1/classify/image", "/v1/items"):
+        answers.append(in_process.post(path, content=data, headers=image))
+    assert {(one.status_code, one.headers["retry-after"]) for one in answers} == {(503, "1")}
+    assert {one.json()["detail"] for one in answers} == {"Too many images at once; try again in a moment."}
 
 
 def test_wrong_types_are_refused(served, digits):

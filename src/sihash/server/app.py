@@ -23,6 +23,7 @@ from sihash.server.metrics import Measured, Metrics
 from sihash.server.routes import changes, collection, page, searching, upkeep
 from sihash.server.service import Service
 from sihash.server.settings import Settings
+from sihash.server.uploads import Overloaded
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig  # earlier versions have none to switch off
@@ -116,6 +117,10 @@ def _tell_errors(app: FastAPI, settings: Settings) -> None:
             return told(503, "Another program is writing to the database; try again in a moment.")
         status = 404 if isinstance(error, NoSuchItem) else 409 if request.url.path == "/v1/undo" else 422
         return told(status, str(error).replace(settings.database, "the database"))
+
+    @app.exception_handler(Overloaded)
+    async def overloaded(request: Request, error: Overloaded) -> JSONResponse:
+        return told(503, "Too many images at once; try again in a moment.")
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:

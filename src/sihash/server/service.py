@@ -19,7 +19,7 @@ from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer, Label, Rank
 from sihash.server.settings import Settings
 from sihash.server.updates import Updates
-from sihash.server.uploads import Decoders, Overloaded
+from sihash.server.uploads import Decoders
 
 Result = TypeVar("Result")
 RANKS = get_args(Rank)
@@ -91,8 +91,6 @@ class Service:
             return await self.decoders.decode(data, self.at_least)
         except BadImage as reason:
             raise HTTPException(422, f"This image cannot be used: {reason}.") from None
-        except Overloaded:
-            raise HTTPException(503, "Too many images at once; try again in a moment.") from None
 
     async def write(self, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
         """Call what changes the database, in a thread, one at a time; waits a little for other writers."""
