@@ -236,15 +236,23 @@ def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
     assert max(crew.call([0, 1], "n_held", [(), ()])) <= 2
 
 
-def test_a_part_that_became_empty_is_left_alone(client):
+def _n_blocks(rows):
+    return len(rows.blocks)
+
+
+def test_a_part_that_became_empty_frees_its_rows_and_takes_new_ones(client):
     X, y = made(2000)
     halves = np.concatenate([np.flatnonzero(y == 0)[:300], np.flatnonzero(y != 0)[:300]])
     hasher = SIH(**PARAMS, engine="dask").fit(X[halves], y[halves])
     hasher.remove_classes([0])
-    assert hasher._learner.machines.rows.sizes == [0, 300]
+    rows = hasher._learner.machines.rows
+    assert rows.sizes == [0, 300]
+    assert rows._run([0], _n_blocks, [()]) == [0]
     hasher.add(X[-30:], y[-30:])
+    assert hasher._learner.machines.rows.sizes == [30, 300]
     assert_books_are_kept(hasher)
-    assert len(hasher.ids_) == 330
+    hasher.remove_classes([1]).add(X[-60:-30], y[-60:-30])
+    assert_books_are_kept(hasher)
 
 
 def test_a_task_that_fails_is_no_lost_worker(client):

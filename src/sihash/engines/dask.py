@@ -92,7 +92,7 @@ class DaskRows(PartedRows):
         shape = self.n_features, self.n_bits
         pieces = [list(own) for own in self.pieces]
         twin = DaskRows(self.crew, list(self.sizes), shape, pieces, self.pair)
-        self._call(self._filled, RowBlocks.derive, [(function, *args)] * self.n_parts, twin.number)
+        self._call(self._everywhere, RowBlocks.derive, [(function, *args)] * len(self.sizes), twin.number)
         twin._n_features, twin._n_bits = twin.parts(_shape)[0]
         return twin
 

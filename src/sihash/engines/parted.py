@@ -27,8 +27,8 @@ class RowsLost(Exception):
 class PartedRows(RowBlocks):
     """The interface of `RowBlocks`, by its methods run on every part.
 
-    A subclass says in `_run` how to reach a part. ``sizes`` are the rows of each; parts without rows are
-    left alone.
+    A subclass says in `_run` how to reach a part. ``sizes`` are the rows of each. Parts without rows are not
+    asked for anything, but they are kept up to date, so that they can take rows again.
     """
 
     def __init__(self, sizes: list[int], n_features: int, n_bits: int) -> None:
@@ -51,6 +51,10 @@ class PartedRows(RowBlocks):
         return [k for k, size in enumerate(self.sizes) if size]
 
     @property
+    def _everywhere(self) -> list[int]:
+        return list(range(len(self.sizes)))
+
+    @property
     def n_parts(self) -> int:  # type: ignore[override]
         return len(self._filled)
 
@@ -61,12 +65,9 @@ class PartedRows(RowBlocks):
         return self._run(self._filled, function, [(item, *args) for item in items])
 
     def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
-        """A few rows go to the smallest part, many to all, in equal shares; none to parts that became empty.
-
-        These have not been visited since, and know nothing of the changes after that.
-        """
+        """A few rows go to the smallest part, many to all, in equal shares."""
         n = len(columns["y"])
-        smallest = sorted(self._filled, key=lambda k: self.sizes[k])
+        smallest = sorted(self._everywhere, key=lambda k: self.sizes[k])
         places = smallest[:1] if n <= FEW_ROWS else smallest
         shares = np.array_split(np.arange(n), len(places))
         dealt = [{name: values[share] for name, values in columns.items()} for share in shares]
@@ -94,7 +95,7 @@ class PartedRows(RowBlocks):
         return set().union(*self.parts(_groups))
 
     def tidy(self) -> None:
-        self.parts(RowBlocks.tidy)
+        self._run(self._everywhere, RowBlocks.tidy, [()] * len(self.sizes))  # emptied parts free their rows
 
     def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         return [result for part in self.parts(RowBlocks.map, function, *args) for result in part]
