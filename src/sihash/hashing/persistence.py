@@ -72,7 +72,7 @@ class StoredLearner:
         rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         machines = make_machines(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
-        if header["solved"] == [settings.method, settings.C_x]:
+        if header.get("solved") == [settings.method, settings.C_x]:
             machines.set_state(state)
         else:  # planes and bounds of another solver or another C are not valid here
             machines.W = state["W"].copy()
