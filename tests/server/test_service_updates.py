@@ -10,6 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from sihash.client import Client, ServiceError
 from sihash.database import ImageDatabase
 from sihash.database.snapshot import Snapshot
 from sihash.server.models import UpdateState
+from sihash.server.settings import THREADS
 from sihash.server.update_process import Teller, expected_seconds
 from sihash.server.updates import Updates, write_state
 
@@ -215,6 +217,24 @@ def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path,
     assert answer.result().json() == before
 
 
+@pytest.mark.parametrize("of_the_user", [None, "3"])
+def test_what_the_processes_of_a_service_are_given(template, tmp_path, monkeypatch, of_the_user):
+    """An update leaves a core to searches unless the user says otherwise; nobody is told the token."""
+    monkeypatch.delenv(THREADS, raising=False)
+    if of_the_user:
+        monkeypatch.setenv(THREADS, of_the_user)
+    with running(shutil.copytree(template, tmp_path / "digits")) as service, service.client() as client:
+        client.start_update("scratch")
+        given = {}
+        for pid in children_of(service.process.pid):
+            place = Path(f"/proc/{pid}")
+            pairs = (place / "environ").read_text().split("\0")
+            environment = dict(pair.split("=", 1) for pair in pairs if pair)
+            assert TOKEN not in environment.values()
+            given["update_process" in (place / "cmdline").read_text()] = environment[THREADS]
+    assert given == {False: "1", True: of_the_user or str(max(1, os.cpu_count() - 1))}
+
+
 def wait_for_version(service, version):
     """Until all workers search by it: each loads it beside the searches of the one before."""
 
@@ -230,6 +250,8 @@ def wait_for_version(service, version):
 
 def worker_pids(service):
     """Processes that have the port open: the workers."""
-    folder = f"/proc/{service.process.pid}/task/{service.process.pid}/children"
-    with open(folder) as file:
-        return [int(pid) for pid in file.read().split()]
+    return children_of(service.process.pid)
+
+
+def children_of(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

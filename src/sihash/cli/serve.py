@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sihash.cli.output import errors_told, talk
+
+TOKEN = "SIHASH_TOKEN"
 
 
 def serve(
@@ -19,7 +22,7 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, envvar="SIHASH_PORT")] = 8080,
     token: Annotated[
         str | None,
-        typer.Option(envvar="SIHASH_TOKEN", help="Use this token instead of the one made on first start."),
+        typer.Option(envvar=TOKEN, help="Use this token instead of the one made on first start."),
     ] = None,
     new_token: Annotated[
         bool, typer.Option("--new-token", help="Make a new token; the one before ends.")
@@ -33,6 +36,7 @@ def serve(
 
     Changing the database needs a token. It is made on the first start and shown once; only its hash is kept.
     """
+    os.environ.pop(TOKEN, None)  # not for the processes to come: one of them meets hostile images
     with errors_told():
         from sihash.database import ImageDatabase
         from sihash.server import tokens

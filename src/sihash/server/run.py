@@ -10,7 +10,7 @@ import uvicorn
 
 from sihash.server.metrics import SHARED_FOLDER
 from sihash.server.protocol import PunctualProtocol
-from sihash.server.settings import Settings
+from sihash.server.settings import THREADS, Settings
 
 MAX_CONNECTIONS = 1000  # of one worker
 KEEP_ALIVE_SECONDS = 15
@@ -25,8 +25,11 @@ def run(
     with tempfile.TemporaryDirectory(
         prefix="sihash-", dir=_in_memory(), ignore_cleanup_errors=True
     ) as folder:
-        Settings(database, folder, token_hash, host, host_names).store()
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+        n_cores = os.cpu_count() or 1
+        # What the user says of threads goes for updates too; else they leave a core to searches.
+        update_threads = os.environ.get(THREADS, str(max(1, n_cores - 1)))
+        Settings(database, folder, token_hash, host, host_names, update_threads).store()
+        os.environ.setdefault(THREADS, str(max(1, n_cores // workers)))
         if workers > 1:
             os.environ[SHARED_FOLDER] = str(Path(folder) / "metrics")
             os.mkdir(os.environ[SHARED_FOLDER])

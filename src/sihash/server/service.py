@@ -35,7 +35,7 @@ class Service:
         self.database = ImageDatabase(settings.database)
         self.searcher = ImageDatabase(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder)
-        self.updates = Updates(settings.database, settings.run_folder)
+        self.updates = Updates(settings.database, settings.run_folder, settings.update_threads)
         self._writing = asyncio.Lock()
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features

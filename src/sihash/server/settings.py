@@ -8,19 +8,22 @@ import os
 from dataclasses import asdict, dataclass
 
 ENVIRONMENT = "SIHASH_SERVICE"
+THREADS = "OPENBLAS_NUM_THREADS"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True)
 class Settings:
     """``run_folder`` is a private temporary folder that all workers share; ``host_names`` are allowed beside
-    those of the loopback; of the token only its hash is known."""
+    those of the loopback; of the token only its hash is known; ``update_threads`` is what an update may take
+    of the cores."""
 
     database: str
     run_folder: str
     token_hash: str
     host: str = "127.0.0.1"
     host_names: tuple[str, ...] = ()
+    update_threads: str = "1"
 
     @property
     def is_local(self) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from sihash.server.models import Strategy, UpdateState
+from sihash.server.settings import THREADS
 
 POLL_SECONDS = 0.2
 HEARTBEAT_SECONDS = 10.0
@@ -28,8 +29,8 @@ class AlreadyRunning(Exception):
 class Updates:
     """What the workers of a service share of their updates: a folder with two files."""
 
-    def __init__(self, database: str, run_folder: str) -> None:
-        self._database = database
+    def __init__(self, database: str, run_folder: str, threads: str = "1") -> None:
+        self._database, self._threads = database, threads
         self._lock = Path(run_folder) / "update.lock"
         self._state = Path(run_folder) / "update.json"
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,7 +40,6 @@ class Updates:
     def start(self, strategy: Strategy, compare: bool) -> UpdateState:
         """Start an update; `AlreadyRunning` if there is one."""
         lock = self._take_lock()
-        n_cores = os.cpu_count() or 1
         try:
             first = UpdateState(
                 state="running", strategy=strategy, compare=compare, phase="starting", started=time.time()
@@ -51,10 +51,7 @@ class Updates:
                 [sys.executable, "-m", "sihash.server.update_process", *arguments],
                 pass_fds=[lock],
                 stdin=subprocess.DEVNULL,
-                env={
-                    "OPENBLAS_NUM_THREADS": str(max(1, n_cores - 1)),
-                    **os.environ,
-                },  # a core is for searches
+                env={**os.environ, THREADS: self._threads},
             )
         finally:
             os.close(lock)

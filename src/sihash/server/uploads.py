@@ -12,6 +12,7 @@ from PIL import Image
 
 from sihash.features.images import BadImage
 from sihash.server.decoder import HEAD, SECONDS
+from sihash.server.settings import THREADS
 
 AT_ONCE = 2  # images that one worker has decoded at a time; others wait
 WAIT_SECONDS = 20.0
@@ -39,7 +40,7 @@ class Decoders:
                 *(sys.executable, "-P", str(Path(__file__).with_name("decoder_start.py")), self._socket),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # it forks, so it must have no threads
+                env={**os.environ, THREADS: "1"},  # it forks, so it must have no threads
             )
             assert self._process.stdout is not None
             await self._process.stdout.readline()
