@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import zipfile
 
 import numpy as np
@@ -591,6 +592,38 @@ def test_a_writer_never_works_with_the_version_before(db):
     hasher = ImageDatabase(db.path)._read(lambda snapshot: snapshot.hasher)
     assert db.version == served.version == 2
     assert [item.code for item in db.items(offset=69)] == [code.tobytes() for code in hasher.transform(X)]
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_classes_of_items_are_not_read_again_after_an_update(db, monkeypatch, background):
+    """In a large collection that takes seconds. In the background also those of new items are read."""
+    from sihash.database.catalogue import Catalogue
+
+    with ImageDatabase(db.path, background=background) as reader:
+        reader.search(small.QUERIES[:1], classes=[1])
+        db.update("scratch")
+        read, checked = [], Catalogue.checked
+
+        def counted(self, sql, *arguments):
+            for rows in checked(self, sql, *arguments):
+                read.extend(row[0] for row in rows)
+                yield rows
+
+        monkeypatch.setattr(Catalogue, "checked", counted)
+        while reader.version == 1:
+            time.sleep(0.01)
+        assert reader.search(small.QUERIES[:1], classes=[1])[0].version == 2
+        assert read == []
+        db.add(*small.rows(3, seed=1))
+        assert len(reader) == 63
+        db.update()
+        read.clear()  # the writer has looked, too
+        while reader.version == 2:
+            time.sleep(0.01)
+        in_time = list(read)
+        assert reader.search(small.QUERIES[:1], classes=[1])[0].version == 3
+        assert read == [60, 61, 62]
+        assert in_time == (read if background else [])
 
 
 def test_threads_share_one_database(db):

@@ -13,7 +13,6 @@ too: that is also how a reader learns, in microseconds, that something happened.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import zlib
@@ -21,11 +20,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
 from sihash.database.files import Written
+from sihash.database.opened import OpenedFile
 
 FILE = "catalogue.sqlite"
 FORMAT = 1
@@ -95,23 +96,17 @@ def checksum(values: Sequence[Any]) -> int:
     return zlib.crc32("\0".join(map(str, values)).encode())
 
 
-def _has_log(path: Path) -> bool:
-    log = path.with_name(path.name + "-wal")
-    return log.exists() and log.stat().st_size > 0
-
-
 class Catalogue:
     """One connection, for reading or for one writer; several threads may share it."""
 
     def __init__(self, root: Path, *, write: bool = False, create: bool = False) -> None:
         self.path = root / FILE
-        mode = "rwc" if create else "rw" if write else "ro"
-        if not create and not self.path.is_file():
-            raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.")
+        if create:
+            self.path.touch()
+        self._opened = OpenedFile(self.path, write)
+        mode = "rw" if write else "ro&immutable=1" if self._opened.immutable else "ro"
         self._lock = threading.RLock()
         self._items: dict[int, Row] = {}
-        if mode == "ro" and not os.access(root, os.W_OK) and not _has_log(self.path):
-            mode = "ro&immutable=1"  # SQLite would make files beside it, and cannot
         with self._told():
             self._db = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
@@ -127,10 +122,41 @@ class Catalogue:
         self.execute("PRAGMA cache_size = -65536")  # KiB: names of items are read at random
         if write:
             self.execute("PRAGMA wal_autocheckpoint = 0")  # `commit` does it
+        self.last_operation()  # SQLite finds its log by name, at the first look
+        self.check_in_place()
 
     def close(self) -> None:
         with self._lock:
             self._db.close()
+
+    # The file itself.
+
+    def is_current(self) -> bool:
+        """Whether this connection sees what is at its path now; false once a copy was put in its place."""
+        return self._opened.is_current()
+
+    def check_in_place(self) -> None:
+        """Raise `DatabaseBusy` if another file was put in the place of this one."""
+        if not self.is_current():
+            raise self._replaced()
+
+    def check_same(self, other: Catalogue) -> None:
+        """Raise `DatabaseBusy` unless both are connections to one file."""
+        if self._opened.inode != other._opened.inode:
+            raise self._replaced()
+
+    def _replaced(self) -> DatabaseBusy:
+        return DatabaseBusy(f"{self.path} was replaced meanwhile, and nothing was changed; try again.")
+
+    @contextmanager
+    def beside(self) -> Iterator[Catalogue]:
+        """Another connection to the same file, for a long look that must not hold up others."""
+        other = Catalogue(self.path.parent)
+        try:
+            other.check_same(self)
+            yield other
+        finally:
+            other.close()
 
     # Reading.
 
@@ -203,13 +229,20 @@ class Catalogue:
     def last_operation(self) -> int:
         return int(self.execute("PRAGMA user_version")[0][0])
 
+    @cached_property
     def meta(self) -> dict[str, Any]:
+        """What was settled at the creation."""
         return {key: json.loads(value) for key, value in self.rows("meta")}
 
     def files(self, where: str = "1", values: Sequence[Any] = ()) -> Iterator[tuple[str, Any, Any, Written]]:
         """``(kind, segment, version, file)`` of the files that belong to the database."""
         for path, kind, segment, version, size, sha256 in self.rows("files", where, values):
             yield kind, segment, version, Written(path, size, sha256)
+
+    def file_of_version(self, kind: str, version: int) -> Written:
+        for _, _, _, file in self.files("kind = ? AND version = ?", (kind, version)):
+            return file
+        raise self.corrupt(f"it names no {kind} file of version {version}")
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -232,7 +265,7 @@ class Catalogue:
             raise DatabaseError(f"{self.path} is empty: the database was never finished; create it again.")
         if application != APPLICATION:
             raise self.corrupt("it is not the catalogue of a sihash database")
-        made = self.meta().get("format")
+        made = self.meta.get("format")
         if isinstance(made, int) and made > FORMAT:
             raise DatabaseError(
                 f"{self.path} has format {made}, newer than the {FORMAT} that this sihash reads; "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,17 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
         )
 
 
+@contextmanager
+def _changing(reader: Reader) -> Iterator[tuple[Writer, Snapshot]]:
+    """The transaction of one operation, and the newest state of the same database."""
+    with writing(reader.root) as writer, reader.newest() as snapshot:
+        writer.catalogue.check_same(snapshot.catalogue)
+        yield writer, snapshot
+
+
 def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
     """Write what is new in a source, encoded by the hash functions in force."""
-    root = reader.root
-    with writing(root) as writer, reader.newest() as snapshot:
+    with _changing(reader) as (writer, snapshot):
         prepare(source, snapshot)
         first = snapshot.log.next_id
         version = snapshot.version
@@ -171,7 +179,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
 
 def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()) -> RemoveReport:
     """Take items out of the collection, by id or by class; their files stay until a compaction."""
-    with writing(reader.root) as writer, reader.newest() as snapshot:
+    with _changing(reader) as (writer, snapshot):
         gone = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
         if len(gone):
             writer.insert_removed(gone)
@@ -182,7 +190,7 @@ def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()
 
 def undo(reader: Reader) -> UndoReport:
     """Take the last operation back."""
-    with writing(reader.root) as writer, reader.newest() as snapshot:
+    with _changing(reader) as (writer, snapshot):
         target = snapshot.log.undoable()
         if target is None:
             raise DatabaseError("There is nothing to undo: no operation since the creation or a compaction.")
@@ -199,8 +207,13 @@ def compact(reader: Reader) -> CompactReport:
     them to forget what it learned from them.
     """
     root = reader.root
-    with locked(root / UPDATER, "is updating it"), writing(root, updating=True) as writer:
+    with (
+        disk_errors_told(root),
+        locked(root / UPDATER, "is updating it"),
+        writing(root, updating=True) as writer,
+    ):
         with reader.newest() as snapshot:
+            writer.catalogue.check_same(snapshot.catalogue)
             everything, version = snapshot.places.segments, snapshot.version
             learned = training_ids(root, writer.catalogue, version)
             stays = {s.number: s.alive | np.isin(s.ids, learned) for s in everything}

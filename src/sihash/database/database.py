@@ -30,7 +30,7 @@ from sihash.database.answers import (
     Version,
 )
 from sihash.database.catalogue import FILE
-from sihash.database.errors import CorruptFile, DatabaseError
+from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
 from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
 from sihash.database.snapshot import Snapshot
@@ -74,13 +74,10 @@ class ImageDatabase:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
-        self.path = Path(path).expanduser()
+        self.path = Path(path).expanduser().absolute()  # the current folder may change
         if not (self.path / FILE).is_file():
             raise DatabaseError(f"There is no database at {self.path}; make one with create.")
         self._reader = Reader(self.path, self._warm_up if background else None)
-        meta = self._reader.catalogue.meta()
-        self.features = Features(**meta["features"])
-        self._width = int(meta["width"])
 
     @classmethod
     def create(
@@ -128,7 +125,7 @@ class ImageDatabase:
         progress : callable
             Called with what is being done and how much of it is done, 0…1.
         """
-        root = Path(path).expanduser()
+        root = Path(path).expanduser().absolute()
         opened = open_source(source, labels, names)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
@@ -170,17 +167,27 @@ class ImageDatabase:
         return self._read(lambda snapshot: snapshot.n_items)
 
     def _read(self, work: Callable[[Snapshot], Result]) -> Result:
-        """``work`` on the database as it is now; again if a compaction took something away meanwhile."""
+        """``work`` on the database as it is now; again if a compaction or a restoring came in between."""
         while True:
             with self._reader.current() as snapshot:
                 operation = snapshot.operation
                 try:
                     return work(snapshot)
-                except CorruptFile:
-                    if self._reader.catalogue.last_operation() == operation:
+                except (CorruptFile, DatabaseBusy):
+                    catalogue = self._reader.catalogue
+                    if catalogue is snapshot.catalogue and catalogue.last_operation() == operation:
                         raise
 
+    @property
+    def features(self) -> Features:
+        """How images become vectors here."""
+        return Features(**self._reader.catalogue.meta["features"])
+
     # Searching.
+
+    def _vectors(self, queries: Any) -> Array:
+        meta = self._reader.catalogue.meta
+        return searching.query_vectors(queries, Features(**meta["features"]), meta["width"])
 
     def _warm_up(self, snapshot: Snapshot) -> None:
         """Make what the first search would have to make."""
@@ -188,6 +195,7 @@ class ImageDatabase:
         if len(some):
             searching.margins(snapshot, snapshot.vectors(some))
         _ = snapshot.ranker
+        snapshot.item_classes()
 
     def search(
         self,
@@ -204,12 +212,12 @@ class ImageDatabase:
         ``rank`` is "semantic" (the default), "asymmetric" or "hamming" (`sihash.database.ranking`).
         ``classes`` restricts the answers to items of these labels.
         """
-        X = searching.query_vectors(queries, self.features, self._width)
+        X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             scores = searching.margins(snapshot, X)
-            return searching.answers(snapshot, self._reader.catalogue, scores, ask, self.thumbnail)
+            return searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail)
 
         return self._read(work)
 
@@ -229,13 +237,13 @@ class ImageDatabase:
         def work(snapshot: Snapshot) -> list[Answer]:
             own = snapshot.living(numbers)
             scores = searching.margins(snapshot, snapshot.vectors(own))
-            return searching.answers(snapshot, self._reader.catalogue, scores, ask, self.thumbnail, own)
+            return searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail, own)
 
         return self._read(work)
 
     def classify(self, queries: Any) -> list[Classification]:
         """The class that the second stage sees in each query, with the probabilities of all classes."""
-        X = searching.query_vectors(queries, self.features, self._width)
+        X = self._vectors(queries)
 
         def work(snapshot: Snapshot) -> list[Classification]:
             labels = snapshot.hasher.classes_.tolist()
@@ -328,9 +336,9 @@ class ImageDatabase:
         return self._read(lambda snapshot: self._items(snapshot, snapshot.living([id]))[0])
 
     def _items(self, snapshot: Snapshot, ids: Array) -> list[Item]:
-        rows = list(self._reader.catalogue.rows_in("items", "id", ids.tolist()))
+        rows = list(snapshot.catalogue.rows_in("items", "id", ids.tolist()))
         if len(rows) < len(ids):
-            raise self._reader.catalogue.corrupt("items are missing")
+            raise snapshot.catalogue.corrupt("items are missing")
         out = []
         for (number, operation, label, name, content), code in zip(rows, snapshot.codes(ids), strict=True):
             about = snapshot.log.operations[operation]
@@ -353,7 +361,7 @@ class ImageDatabase:
 
     def info(self) -> dict[str, Any]:
         """What the database is and holds, in plain types."""
-        return self._read(lambda s: inspecting.describe(self.path, self._reader.catalogue, s))
+        return self._read(lambda s: inspecting.describe(self.path, s.catalogue, s))
 
     def bits(self) -> Bits:
         """How the bits are used: their balance, and the mean margin of every class in each."""
@@ -384,11 +392,11 @@ class ImageDatabase:
         y = [label for block in blocks for label in block.labels]
         if None in y:
             raise DatabaseError("Queries to evaluate with need a label each.")
-        return searching.query_vectors(X, self.features, self._width), y
+        return self._vectors(X), y
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""
-        self._read(lambda snapshot: exporting.export(snapshot, self._reader.catalogue, Path(path)))
+        self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, Path(path)))
 
     def verify(self) -> list[Problem]:
         """Check every file, byte by byte; an empty list means that all is as it was written."""

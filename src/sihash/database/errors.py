@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class DatabaseError(ValueError):
     """A request that cannot be met; the database is as it was before."""
@@ -17,3 +19,8 @@ class DatabaseBusy(DatabaseError):
 
 class CorruptFile(DatabaseError):
     """A file that is missing, cut short or altered; it is named in the message."""
+
+
+def gone(root: Path) -> DatabaseError:
+    """The folder of an open database is not there."""
+    return DatabaseError(f"{root} is gone: the folder was moved or deleted; open the database where it is.")

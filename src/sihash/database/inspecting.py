@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,18 +131,28 @@ def verify(root: str | os.PathLike[str]) -> list[Problem]:
         catalogue = Catalogue(root)
     except DatabaseError as error:
         return [Problem(FILE, str(error))]
+    with closing(catalogue):
+        try:
+            with catalogue.snapshot():
+                catalogue.check()
+                named = list(catalogue.files())
+        except DatabaseError as error:
+            return [Problem(FILE, str(error))]
+        problems = []
+        for _, _, _, file in named:
+            try:
+                files.check(root, file)
+            except (DatabaseError, OSError) as error:
+                problems.append(Problem(file.path, str(error)))
+        return problems or _missing_files(root, catalogue)
+
+
+def _missing_files(root: Path, catalogue: Catalogue) -> list[Problem]:
+    """What the version in force needs and the catalogue does not name."""
     try:
-        with catalogue.snapshot():
-            catalogue.check()
-            named = list(catalogue.files())
+        snapshot = Snapshot(root, catalogue)  # needs the hash functions, and codes of all that lives
+        for kind in ("learner", "training"):
+            catalogue.file_of_version(kind, snapshot.version)
     except DatabaseError as error:
         return [Problem(FILE, str(error))]
-    finally:
-        catalogue.close()
-    problems = []
-    for _, _, _, file in named:
-        try:
-            files.check(root, file)
-        except (DatabaseError, OSError) as error:
-            problems.append(Problem(file.path, str(error)))
-    return problems
+    return []

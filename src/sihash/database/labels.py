@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -37,18 +36,14 @@ class ItemClasses:
         """Ids of the items of some classes."""
         return self.ids[np.isin(self.numbers, numbers)]
 
-    def followed(self, root: Path) -> ItemClasses:
+    def followed(self, catalogue: Catalogue) -> ItemClasses:
         """With the items that came since; together they must be all that the catalogue counts."""
-        catalogue = Catalogue(root)
-        try:
-            with catalogue.snapshot():
-                new = catalogue.operations(self.operation)
-                if not new:
-                    return self
-                compacted = any(operation.kind == "compact" for operation in new)
-                return (ItemClasses() if compacted else self)._grown(catalogue)
-        finally:
-            catalogue.close()
+        with catalogue.beside() as own, own.snapshot():
+            new = own.operations(self.operation)
+            if not new:
+                return self
+            compacted = any(operation.kind == "compact" for operation in new)
+            return (ItemClasses() if compacted else self)._grown(own)
 
     def _grown(self, catalogue: Catalogue) -> ItemClasses:
         last = catalogue.operations(catalogue.last_operation() - 1)[-1]

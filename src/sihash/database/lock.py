@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sihash.database.errors import DatabaseBusy
+from sihash.database.errors import DatabaseBusy, gone
 
 if os.name == "nt":  # pragma: no cover
     import msvcrt
@@ -28,7 +28,10 @@ else:
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock at ``path``, or raise `DatabaseBusy` at once. It ends with the process."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except FileNotFoundError:
+        raise gone(path.parent) from None
     try:
         try:
             _take(descriptor)

@@ -19,6 +19,8 @@ ATTEMPTS = 5
 class Reader:
     """Hands out the snapshot of this moment. Threads share it; a forked child makes its own.
 
+    If a copy is put in the place of the database, it hands out that one from then on.
+
     With ``prepare``, a new model version is loaded in the background and prepared by that call; until then
     the version before is handed out. Additions and removals are followed at once all the same.
     """
@@ -26,22 +28,32 @@ class Reader:
     def __init__(self, root: Path, prepare: Callable[[Snapshot], object] | None = None) -> None:
         self.root = root
         self._prepare = prepare
-        self._open()
+        self._start()
 
-    def _open(self) -> None:
+    def _start(self) -> None:
         self._pid = os.getpid()
         self._lock = Lock()
+        self._opening = Lock()
         self._loading = Lock()
         self._snapshot: Snapshot | None = None
-        self._catalogue = Catalogue(self.root)
-        with self._catalogue.snapshot():
-            self._catalogue.check(CHECKED_ITEMS)
+        self._catalogue = self._open()
+
+    def _open(self) -> Catalogue:
+        catalogue = Catalogue(self.root)
+        with catalogue.snapshot():
+            catalogue.check(CHECKED_ITEMS)
+        return catalogue
 
     @property
     def catalogue(self) -> Catalogue:
+        """A connection to the file that is at its path now."""
         if self._pid != os.getpid():  # SQLite and locks must not be carried through a fork
             self._inherited = self._catalogue  # never closed here: it belongs to the parent
-            self._open()
+            self._start()
+        if not self._catalogue.is_current():
+            with self._opening:
+                if not self._catalogue.is_current():
+                    self._catalogue = self._open()  # the old one ends with the last thread that uses it
         return self._catalogue
 
     @contextmanager
@@ -60,7 +72,7 @@ class Reader:
 
     def _follow(self) -> Snapshot:
         catalogue, snapshot = self.catalogue, self._snapshot
-        if snapshot is not None:
+        if snapshot is not None and snapshot.catalogue is catalogue:
             if catalogue.last_operation() == snapshot.operation:
                 return snapshot
             if self._prepare is not None and _only_learned(catalogue, snapshot):
@@ -70,24 +82,30 @@ class Reader:
         return self._newest()
 
     def _newest(self) -> Snapshot:
-        catalogue = self.catalogue
+        _ = self.catalogue  # a forked child makes its own locks
         with self._lock:
             for attempt in range(ATTEMPTS):
+                catalogue = self.catalogue
                 operation = catalogue.last_operation()
                 try:
-                    return self._renewed(operation)
+                    return self._renewed(catalogue, operation)
                 except BaseException as error:
                     self._snapshot = None  # it may be half way
                     # A compaction takes files away; whoever was about to read one starts again.
-                    stale = isinstance(error, CorruptFile) and catalogue.last_operation() != operation
+                    stale = isinstance(error, CorruptFile) and self._has_changed(catalogue, operation)
                     if not stale or attempt == ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
 
-    def _renewed(self, operation: int) -> Snapshot:
+    def _has_changed(self, catalogue: Catalogue, operation: int) -> bool:
+        return self.catalogue is not catalogue or catalogue.last_operation() != operation
+
+    def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
         snapshot = self._snapshot
-        if snapshot is None or (snapshot.operation != operation and not snapshot.advance(self._catalogue)):
-            snapshot = Snapshot(self.root, self._catalogue)
+        if snapshot is None or snapshot.catalogue is not catalogue:
+            snapshot = Snapshot(self.root, catalogue)
+        elif snapshot.operation != operation and not snapshot.advance(catalogue):
+            snapshot = Snapshot(self.root, catalogue, snapshot.kept_classes)
         self._snapshot = snapshot
         return snapshot
 
@@ -95,18 +113,18 @@ class Reader:
         """Load and prepare what is in force now; hand it out from then on. In a thread of its own."""
         fresh = None  # if it cannot be had, the next reader tries, and is told why
         try:
-            catalogue = Catalogue(self.root)
-            try:
-                fresh = Snapshot(self.root, catalogue)
-            finally:
-                catalogue.close()
+            catalogue, old = self.catalogue, self._snapshot
+            kept = old.kept_classes if old is not None and old.catalogue is catalogue else None
+            with catalogue.beside() as own:
+                fresh = Snapshot(self.root, own, kept)
+            fresh.catalogue = catalogue
             assert self._prepare is not None
             self._prepare(fresh)
         except DatabaseError:
             fresh = None
         finally:
             with self._lock:
-                if self._snapshot is None or fresh is None or fresh.operation > self._snapshot.operation:
+                if fresh is None or fresh.is_later_than(self._snapshot):
                     self._snapshot = fresh
             self._loading.release()
 

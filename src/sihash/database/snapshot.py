@@ -76,20 +76,22 @@ class Snapshot:
     ``lock`` is held by searches together, and alone by `advance`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue) -> None:
+    def __init__(self, root: Path, catalogue: Catalogue, kept_classes: ItemClasses | None = None) -> None:
         self.lock = SharedLock()
+        self.catalogue = catalogue  # where names and classes of these items are
         self._root = root
-        self._item_classes = ItemClasses()
+        self.kept_classes = kept_classes or ItemClasses()  # of a new version they are those of the old
+        self._uncoded: set[int] = set()  # segments
         self._ranker: Ranker | None = None
         self._making = Lock()
         with catalogue.snapshot():
             self.log = Log(catalogue.operations())
-            self.meta = catalogue.meta()
+            self.meta = catalogue.meta
             self.classes: dict[int, Label] = {n: json.loads(text) for n, text in catalogue.rows("classes")}
             segment_rows = catalogue.rows("segments")
             found = list(catalogue.files("version IS NULL OR version = ?", (self.version,)))
+            hash_file = catalogue.file_of_version("hash", self.version)
             removed = catalogue.rows("removed")
-        hash_file = next(file for kind, _, _, file in found if kind == "hash")
         files.check(root, hash_file)
         self.hasher = SIH.load(root / hash_file.path)
         self._model = hash_file.sha256.hex()
@@ -106,6 +108,10 @@ class Snapshot:
     @property
     def version(self) -> int:
         return self.log.last.version
+
+    def is_later_than(self, other: Snapshot | None) -> bool:
+        """Whether this is to be handed out instead: not if a copy was put in the place of the database."""
+        return other is None or (self.catalogue is other.catalogue and self.operation > other.operation)
 
     @property
     def n_items(self) -> int:
@@ -154,9 +160,9 @@ class Snapshot:
 
     def item_classes(self) -> ItemClasses:
         """The class of every item; read at the first call, which takes a while for a large collection."""
-        if self._item_classes.operation != self.operation:
-            self._item_classes = self._item_classes.followed(self._root)
-        return self._item_classes
+        if self.kept_classes.operation != self.operation:
+            self.kept_classes = self.kept_classes.followed(self.catalogue)
+        return self.kept_classes
 
     def ids_of(self, labels: Iterable[Any]) -> Array:
         """Ids of the living items of some classes; a label that no item has is refused."""
@@ -188,13 +194,15 @@ class Snapshot:
 
     def _load_segment(self, row: Any, own: dict[str, files.Written]) -> Segment:
         number, operation, n = row
+        for kind in ("ids", "vectors"):
+            if kind not in own:
+                raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
         ids = files.load_array(self._root, own["ids"])
-        # What was dead when this version was learned has no codes in it, nor any use for them.
-        codes = (
-            files.load_array(self._root, own["codes"])
-            if "codes" in own
-            else np.zeros((n, self.n_bytes), dtype=np.uint8)
-        )
+        if "codes" in own:
+            codes = files.load_array(self._root, own["codes"])
+        else:  # what was dead when this version was learned has no codes in it, nor any use for them
+            codes = np.zeros((n, self.n_bytes), dtype=np.uint8)
+            self._uncoded.add(number)
         alive = np.zeros(n, dtype=bool)
         return Segment(self._root, number, operation, ids, own["vectors"], codes, alive)
 
@@ -213,6 +221,11 @@ class Snapshot:
             ids = np.array(removed.get(number, []), dtype=np.int64)
             for segment, _, rows in self.places.find(ids):
                 segment.alive[rows] = not comes
+        for segment in self.places.segments:
+            if segment.number in self._uncoded and segment.alive.any():
+                raise self.catalogue.corrupt(
+                    f"it names no codes of segment {segment.number} by version {self.version}"
+                )
 
     def advance(self, catalogue: Catalogue) -> bool:
         """Follow the catalogue by what has changed since; False if it takes a new snapshot."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from sihash.database import files, learning, segments
 from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
-from sihash.database.errors import CorruptFile, DatabaseError
+from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.segments import Segment
@@ -58,7 +58,11 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
     """
     if strategy not in ("incremental", "scratch"):
         raise DatabaseError(f"strategy must be 'incremental' or 'scratch', got {strategy!r}.")
-    with locked(root / UPDATER, "is updating it"), disk_errors_told(root), _own_catalogue(root) as catalogue:
+    with (
+        disk_errors_told(root),
+        locked(root / UPDATER, "is updating it"),
+        closing(Catalogue(root)) as catalogue,
+    ):
         try:
             snapshot = Snapshot(root, catalogue)
             seconds: dict[str, float] = {}
@@ -82,18 +86,9 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
             progress("encoding", 1.0)
             return report
         except BaseException:
-            with suppress(DatabaseError, OSError), writing(root, updating=True):
+            with suppress(DatabaseError, OSError), writing(root, updating=True, of=catalogue):
                 pass  # sweeps
             raise
-
-
-@contextmanager
-def _own_catalogue(root: Path) -> Iterator[Catalogue]:
-    catalogue = Catalogue(root)
-    try:
-        yield catalogue
-    finally:
-        catalogue.close()
 
 
 @contextmanager
@@ -119,13 +114,7 @@ def _training(snapshot: Snapshot, keep: Any) -> Training:
 
 def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
     """The items that a version was learned from."""
-    return files.load_array(root, _file_of_version(catalogue, "training", version))
-
-
-def _file_of_version(catalogue: Catalogue, kind: str, version: int) -> files.Written:
-    for _, _, _, file in catalogue.files("kind = ? AND version = ?", (kind, version)):
-        return file
-    raise CorruptFile(f"Version {version} has no {kind} file any more; open the database again.")
+    return files.load_array(root, catalogue.file_of_version("training", version))
 
 
 def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
@@ -134,7 +123,7 @@ def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) 
         training = _training(snapshot, [])
         hasher = learning.fit(snapshot.hasher, places, width, training)
         return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
-    file = _file_of_version(catalogue, "learner", snapshot.version)
+    file = catalogue.file_of_version("learner", snapshot.version)
     hasher = learning.load_learner(root, file, places, width)
     hasher, n_learned, n_forgotten = learning.update(hasher, places, width, _training(snapshot, hasher.ids_))
     changed = bool(n_learned or n_forgotten)
@@ -164,7 +153,7 @@ def _switch(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, version: _Version, report: UpdateReport
 ) -> UpdateReport:
     """Encode what came meanwhile and commit the new version."""
-    with writing(root, updating=True, keep=_paths(version)) as writer:
+    with writing(root, updating=True, of=catalogue, keep=_paths(version)) as writer:
         if not snapshot.advance(catalogue):
             snapshot = Snapshot(root, catalogue)
         for segment in snapshot.places.segments:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ class Writer:
         """Make what was written part of the database. ``version`` is the model in force from then on."""
         for folder in (self.root / segments.FOLDER, self.root / MODELS, self.root):
             files.disk.sync_folder(folder)
+        self.catalogue.check_in_place()  # the files would be in one database, their rows in another
         self.catalogue.commit(kind, version, details, target)
 
     def adopt(self, kind: str, file: Written, segment: int | None = None, version: int | None = None) -> None:
@@ -155,14 +156,25 @@ def write_models(root: Path, hasher: SIH, version: int) -> dict[str, Written]:
 
 @contextmanager
 def writing(
-    root: Path, *, create: bool = False, updating: bool = False, keep: Set[str] = frozenset()
+    root: Path,
+    *,
+    create: bool = False,
+    updating: bool = False,
+    of: Catalogue | None = None,
+    keep: Set[str] = frozenset(),
 ) -> Iterator[Writer]:
     """The transaction of one operation; what is not committed at the end is as if it had never been.
 
-    ``updating`` says that the caller holds the lock of updates, and ``keep`` which files it has made already.
+    ``updating`` says that the caller holds the lock of updates, ``of`` what it has read, and ``keep`` which
+    files it has made already.
     """
-    with locked(root / WRITER, "is writing to it"), disk_errors_told(root):
-        catalogue = Catalogue(root, write=True, create=create)
+    with (
+        disk_errors_told(root),
+        locked(root / WRITER, "is writing to it"),
+        closing(Catalogue(root, write=True, create=create)) as catalogue,
+    ):
+        if of is not None:
+            catalogue.check_same(of)
         try:
             sweep(root, catalogue, updating, keep)
             catalogue.begin()
@@ -170,10 +182,9 @@ def writing(
         except BaseException:
             catalogue.rollback()
             with suppress(OSError, DatabaseError):
+                catalogue.check_in_place()  # else the files in the folder are not this catalogue's
                 sweep(root, catalogue, updating)
             raise
-        finally:
-            catalogue.close()
 
 
 @contextmanager
