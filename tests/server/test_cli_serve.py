@@ -26,10 +26,10 @@ def serving(database):
     environment = {name: value for name, value in os.environ.items() if name != "SIHASH_TOKEN"}
     command = [sys.executable, "-m", "sihash", "serve", str(database), "--port", str(port)]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
     try:
         address = f"http://127.0.0.1:{port}"
         wait_until(lambda: is_ready(address), process)
-        said = []
         yield address, said
     finally:
         process.terminate()

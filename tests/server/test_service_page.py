@@ -168,6 +168,19 @@ def test_filters_and_the_address(page, service):
     page.go_back()
 
 
+def test_the_filter_offers_what_can_be_asked_for(page, service, digits):
+    """Items without a class are in the collection, and no class to filter by."""
+    with service.client() as client:
+        client.add(digits[N_KNOWN + 50][0])
+        page.reload()
+        page.wait_for_selector("#class-filter label")
+        offered = page.locator("#class-filter label").all_inner_texts()
+        known = [one.label for one in client.info().classes]
+        assert None in known
+        assert offered == [label for label in known if label is not None]
+        client.undo()
+
+
 def test_pasting_an_image_searches(page, digits):
     values = list(digits[N_KNOWN + 5][0])
     page.evaluate(

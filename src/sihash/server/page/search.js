@@ -36,7 +36,7 @@ export function setInfo(value) {
 }
 
 function showClasses() {
-  const labels = info.classes.map((one) => labelText(one.label));
+  const labels = info.classes.filter((one) => one.label !== null).map((one) => String(one.label)); // no class is none to choose
   state.classes = new Set([...state.classes].filter((label) => labels.includes(label)));
   $("class-filter").replaceChildren(...labels.map((label) =>
     h("label", {}, h("input", { type: "checkbox", name: "class", value: label, checked: state.classes.has(label) }), h("span", { title: label }, label))));
