@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -144,6 +145,15 @@ class TestCreateAndAdd:
         assert (
             invoke("create", place / "new", place / "first", *SMALL)[0] == 0
         )  # failures left nothing in the way
+
+    def test_errors_do_nothing_to_the_terminal(self, place):
+        """File names come from others and may hold whatever a terminal obeys."""
+        with zipfile.ZipFile(place / "hostile.zip", "w") as archive:
+            archive.writestr("cat/\x1b]0;title\x07\x1b[2J.png", b"no picture")
+        code, _, stderr = invoke("create", place / "new", place / "hostile.zip")
+        assert code == 1
+        assert "cat/\\x1b]0;title\\x07\\x1b[2J.png" in stderr
+        assert stderr.removesuffix("\n").isprintable()
 
     def test_scheduler_is_for_dask(self, place):
         arguments = ["--engine", "disk", "--scheduler", "tcp://127.0.0.1:1"]

@@ -51,7 +51,7 @@ def errors_told() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        talk(f"Error: {error}")
+        talk(f"Error: {one_line(str(error))}")
         raise typer.Exit(1) from None
 
 
