@@ -99,6 +99,20 @@ def test_our_hosts(local, public):
     assert public.get("/v1/health", headers={"host": "other.example"}).status_code == 421
 
 
+@pytest.mark.parametrize(
+    ("host", "called", "not_called"),
+    [
+        ("127.0.0.2", "127.0.0.2:8080", "127.0.0.3"),
+        ("Images.Local", "images.local:8080", "other.local"),
+        ("::1", "[::1]:8080", "[::2]"),
+    ],
+)
+def test_a_service_answers_where_it_was_bound(template, tmp_path, host, called, not_called):
+    with application(template, tmp_path, host=host) as client:
+        assert client.get("/v1/health", headers={"host": called}).status_code == 200
+        assert client.get("/v1/health", headers={"host": not_called}).status_code == 421
+
+
 def test_pages_of_other_sites_are_refused_on_every_route(local):
     for method, path in routes(local):
         for headers in (

@@ -41,6 +41,7 @@ def serve(
         from sihash.database import ImageDatabase
         from sihash.server import tokens
         from sihash.server.run import run
+        from sihash.server.settings import in_address
 
         ImageDatabase(database).close()  # what is wrong with it is told here, not by a worker
         shown = None
@@ -48,7 +49,7 @@ def serve(
             token_hash = tokens.chosen_token(token)
         else:
             token_hash, shown = tokens.new_token(database) if new_token else tokens.first_token(database)
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        address = f"http://{in_address(host)}:{port}/"
         talk(f"{database} is served at {address}")
         if shown:
             talk(f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from sihash.server.settings import LOOPBACK_NAMES, Settings, as_address
+from sihash.server.settings import Settings, as_address
 from sihash.server.tokens import is_token
 
 Message = MutableMapping[str, Any]
@@ -51,7 +51,7 @@ class Guard:
         self.app = app
         self.settings = settings
         self.is_local = settings.is_local
-        self.host_names = {*LOOPBACK_NAMES, *settings.host_names}
+        self.own_names = settings.own_names
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -85,7 +85,7 @@ class Guard:
     def _is_our_host(self, host: str) -> bool:
         """Names have to be known. An address cannot be rebound, so away from the loopback any will do."""
         name = _without_port(host)
-        if name in self.host_names:
+        if name in self.own_names:
             return True
         return not self.is_local and as_address(name) is not None
 

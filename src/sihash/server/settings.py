@@ -30,6 +30,11 @@ class Settings:
         """Bound to the loopback, so that nobody but this machine can ask."""
         return is_loopback(self.host)
 
+    @property
+    def own_names(self) -> frozenset[str]:
+        """What requests may call this service: the loopback, where it was bound, what it was told."""
+        return frozenset(name.lower() for name in (*LOOPBACK_NAMES, in_address(self.host), *self.host_names))
+
     def store(self) -> None:
         """Leave the settings where worker processes find them."""
         os.environ[ENVIRONMENT] = json.dumps(asdict(self))
@@ -48,6 +53,11 @@ def is_loopback(host: str) -> bool:
     """
     address = as_address(host)
     return host == "localhost" if address is None else address.is_loopback
+
+
+def in_address(host: str) -> str:
+    """A host as it stands in a URL: ``::1`` → ``[::1]``."""
+    return f"[{host}]" if ":" in host else host
 
 
 def as_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
