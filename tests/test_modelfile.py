@@ -1,7 +1,10 @@
 """Model files: what is read is what was written, or an error; never anything between."""
 
+import copy
+import hashlib
 import json
 import os
+import pickle
 import stat
 
 import numpy as np
@@ -127,6 +130,43 @@ def with_header(path, header):
 def test_made_up_headers_are_refused(tmp_path, header):
     with_header(tmp_path / "model", header)
     with pytest.raises(ModelFileError, match="model"):
+        modelfile.read(tmp_path / "model")
+
+
+def test_what_a_file_lacks_is_told_in_a_sentence(path):
+    """In the header at any depth, among the tensors, and in a copy that some hasher keeps."""
+    header, read = modelfile.read(path)
+    for entries in (header, header["nested"], read, copy.deepcopy(read), pickle.loads(pickle.dumps(header))):
+        with pytest.raises(ModelFileError, match=r"model\.sih is not .*: it lacks 'width'\.$"):
+            entries["width"]
+        assert entries.get("width") is None
+        assert "width" not in entries
+
+
+def sealed(path, metadata, tensors):
+    """A file with the right digest, whatever it holds."""
+    metadata = {"format": "sihash/1", "sha256": "0" * 64, **metadata}
+    with_header(path, json.dumps({"__metadata__": metadata, **tensors}, separators=(",", ":")).encode())
+    blob = path.read_bytes()
+    path.write_bytes(blob.replace(b"0" * 64, hashlib.sha256(blob).hexdigest().encode()))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "tensors"),
+    [
+        ({}, {}),
+        ({"header": "no JSON"}, {}),
+        ({"header": "[]"}, {}),
+        ({"header": "[" * 100_000}, {}),
+        ({"header": 7}, {}),
+        ({"header": "{}"}, {"W": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}),
+        ({"header": "{}"}, {"W": {"dtype": "none", "shape": [0], "data_offsets": [0, 0]}}),
+        ({"header": "{}"}, {"W": 1}),
+    ],
+)
+def test_a_right_digest_excuses_nothing(tmp_path, metadata, tensors):
+    sealed(tmp_path / "model", metadata, tensors)
+    with pytest.raises(ModelFileError, match=r"model is not a model file that sihash wrote"):
         modelfile.read(tmp_path / "model")
 
 

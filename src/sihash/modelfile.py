@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+from safetensors import SafetensorError
 
 from sihash._typing import Array
 
@@ -26,6 +27,17 @@ _BLANK = b"0" * 64
 
 class ModelFileError(ValueError):
     """A model file that is truncated, altered, foreign, or written by a newer sihash."""
+
+
+class Entries(dict[str, Any]):
+    """What a file holds by name. What a reader needs and does not find is the fault of the file."""
+
+    def __init__(self, path: str | os.PathLike[str], entries: dict[str, Any]) -> None:
+        super().__init__(entries)
+        self._path = str(path)
+
+    def __missing__(self, name: str) -> Any:
+        raise ModelFileError(f"{self._path} is not a model file that sihash wrote: it lacks {name!r}.")
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
@@ -51,7 +63,10 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[st
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read a model; raises `ModelFileError` with one sentence unless every byte is as it was written."""
+    """Read a model; raises `ModelFileError` with one sentence unless every byte is as it was written.
+
+    The same error is raised when a header entry or tensor is asked for that the file does not hold.
+    """
     try:
         blob = bytearray(Path(path).read_bytes())
         metadata = _metadata(blob)
@@ -67,7 +82,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
             "install a newer sihash to open it."
         )
     _check_digest(path, blob, metadata)
-    return json.loads(metadata["header"]), dict(safetensors.numpy.load(bytes(blob)))
+    return _content(path, blob, metadata)
 
 
 def _metadata(blob: bytearray) -> dict[str, str]:
@@ -86,6 +101,20 @@ def _check_digest(path: str | os.PathLike[str], blob: bytearray, metadata: dict[
         raise ModelFileError(
             f"{path} was cut short or altered: its SHA-256 does not match its bytes; restore it from a copy."
         )
+
+
+def _content(
+    path: str | os.PathLike[str], blob: bytearray, metadata: dict[str, str]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and tensors. A right digest says that nothing was altered, not that we wrote it."""
+    try:
+        header = json.loads(metadata["header"], object_hook=lambda entries: Entries(path, entries))
+        tensors = Entries(path, safetensors.numpy.load(bytes(blob)))
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError):
+        header = None
+    if not isinstance(header, Entries):
+        raise ModelFileError(f"{path} is not a model file that sihash wrote: its content cannot be read.")
+    return header, tensors
 
 
 def _digest_place(blob: bytes) -> int:
