@@ -6,12 +6,14 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 from sihash.database import ImageDatabase
 
+extraction = import_module("sihash.features.extract")  # a function of the same name hides it
 PARAMS = {"n_bits": 8, "n_anchors": 10, "kernel_width": 1.0, "max_iter": 2, "tol": 0.1, "index": "exact"}
 WIDTH = 8
 _CENTRES = np.random.RandomState(99).normal(size=(20, WIDTH)) * 2

@@ -23,7 +23,6 @@ from sihash.database import (
     NoSuchItem,
     inspecting,
     segments,
-    sources,
     verify,
 )
 from sihash.database.lock import locked
@@ -457,7 +456,7 @@ def test_an_archive_is_the_same_as_its_folder(pictures, folder):
 @pytest.mark.parametrize("fills", [3, 1000])
 def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
     """A picture of an earlier block is recognised, progress grows; segments of one block, or of several."""
-    monkeypatch.setattr(sources, "IMAGES", 4)
+    monkeypatch.setattr(small.extraction, "_CHUNK_IMAGES", 4)
     monkeypatch.setattr(segments, "rows_of", lambda width: fills)
     db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
     rng = np.random.RandomState(5)

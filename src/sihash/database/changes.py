@@ -52,7 +52,7 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
         writer.catalogue.lay_out()
-        new = writer.ingest(source, _newly_seen(set()), 0, progress)
+        new = writer.ingest(source, lambda _: set(), 0, progress)
         if not new:
             raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
         width = new[0].vectors.shape[1]
@@ -91,24 +91,12 @@ def _training(catalogue: Catalogue, per_class: int | None) -> Training:
     return Training(ids[chosen], [label_of[int(number)] for number in numbers[chosen]])
 
 
-def _newly_seen(seen: set[bytes]) -> Known:
-    """Contents met before, while a database is created: in memory, until there is an index to ask."""
-
-    def known(contents: list[bytes]) -> set[bytes]:
-        before = seen.intersection(contents)
-        seen.update(contents)
-        return before
-
-    return known
-
-
-def _there(catalogue: Catalogue, places: Places, first: int) -> Known:
-    """Contents that the collection has: among its living items, and those from id ``first`` on."""
+def _there(catalogue: Catalogue, places: Places) -> Known:
+    """Contents that the collection has among its living items."""
 
     def known(contents: list[bytes]) -> set[bytes]:
         found = list(catalogue.rows_in("items", "content", contents))
-        ids = np.array([row[0] for row in found], dtype=np.int64)
-        alive = (ids >= first) | places.alive(ids)
+        alive = places.alive(np.array([row[0] for row in found], dtype=np.int64))
         return {row[4] for row, lives in zip(found, alive, strict=True) if lives}
 
     return known
@@ -167,7 +155,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         prepare(source, snapshot)
         first = snapshot.log.next_id
         version = snapshot.version
-        new = writer.ingest(source, _there(writer.catalogue, snapshot.places, first), first, progress)
+        new = writer.ingest(source, _there(writer.catalogue, snapshot.places), first, progress)
         n = sum(len(segment.ids) for segment in new)
         if n:
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)

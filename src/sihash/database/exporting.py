@@ -42,13 +42,20 @@ def _parts(snapshot: Snapshot, catalogue: Catalogue) -> Iterator[tuple[Segment, 
         yield segment, rows, items
 
 
+def _are_numbers(snapshot: Snapshot) -> bool:
+    """Whether all labels fit a column of numbers; otherwise all are written as text."""
+    return all(
+        isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in snapshot.classes.values()
+    )
+
+
 def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'sihash[parquet]'.") from None
-    numbers = all(isinstance(label, int) for label in snapshot.classes.values())
+    numbers = _are_numbers(snapshot)
     label_kind = pyarrow.int64() if numbers else pyarrow.string()
     schema = pyarrow.schema(
         [
@@ -87,7 +94,7 @@ def _write_npz(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
         ids.append(segment.ids[rows])
         labels += [snapshot.classes.get(item[2]) for item in items]
         names += [item[3] for item in items]
-    numbers = all(isinstance(label, int) for label in snapshot.classes.values())
+    numbers = _are_numbers(snapshot)
     missing: Any = -1 if numbers else ""
     y = np.array([missing if label is None else label if numbers else str(label) for label in labels])
     every = np.concatenate([np.empty(0, dtype=np.int64), *ids])

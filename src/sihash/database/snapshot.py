@@ -22,6 +22,7 @@ from sihash.database.ranking import Ranker, fits_table, semantic_index
 from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
 from sihash.database.shared import SharedLock
+from sihash.database.texts import plain_label
 from sihash.hashing import SIH
 from sihash.index import CodeIndex, SemanticIndex, open_index
 
@@ -169,9 +170,11 @@ class Snapshot:
         number_of = {label: number for number, label in self.classes.items()}
         numbers = []
         for label in labels:
-            if label not in number_of:
-                raise NoSuchItem(f"No class is named {label!r}; info() lists those there are.")
-            numbers.append(number_of[label])
+            plain = plain_label(label)
+            number = number_of.get(label, number_of.get(plain))
+            if number is None:
+                raise NoSuchItem(f"No class is named {plain!r}; info() lists those there are.")
+            numbers.append(number)
         ids = self.item_classes().with_class(np.array(numbers, dtype=np.int64))
         return ids[self.places.alive(ids)]
 

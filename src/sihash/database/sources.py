@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,18 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.database.answers import Label
 from sihash.database.errors import DatabaseError
+from sihash.database.label_files import is_label_file, labels_by_name
 from sihash.database.segments import rows_of
+from sihash.database.texts import plain_label, printable
 from sihash.datasets import NAMED, Reject
 from sihash.datasets.dataset import Collection
 from sihash.datasets.loading import read
 from sihash.features import extractor
-from sihash.features.extract import Extractor, decode_all, process
+from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
 
-IMAGES = 1024  # read at a time
 THUMBNAIL = 96  # pixels of the longer side
-Known = Callable[[list[bytes]], set[bytes]]  # which contents the database has
+Known = Callable[[list[bytes]], set[bytes]]  # which contents the database had before
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Block:
 class Source:
     """A collection that is read once, from its beginning to its end.
 
-    ``skipped`` names the items whose content was there already, ``rejects`` those that cannot be used; both
-    are complete when `blocks` has come to its end.
+    ``skipped`` names the items whose content was there already, or came before in the source; ``rejects``
+    those that cannot be used. Both are complete when `blocks` has come to its end.
     """
 
     def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
@@ -76,6 +76,7 @@ class Source:
         self.names, self.labels = names, labels
         self.skipped: list[str] = []
         self.rejects: list[Reject] = []
+        self._taken: set[bytes] = set()  # contents
 
     def __len__(self) -> int:
         return len(self.names)
@@ -87,19 +88,30 @@ class Source:
     def blocks(self, known: Known) -> Iterator[Block]:
         raise NotImplementedError
 
-    def _fresh(self, numbers: Sequence[int], contents: Sequence[bytes], known: Known) -> Sequence[int]:
-        """Positions of the contents that are new, the first of equal ones; the others are skipped."""
-        seen = known(list(contents))
+    def _fresh(self, contents: list[bytes], known: Known) -> Sequence[int]:
+        """Positions of the contents that are new, the first of equal ones."""
+        seen = known(contents) | self._taken.intersection(contents)
         if not seen and len(set(contents)) == len(contents):
             return range(len(contents))
-        fresh = []
-        for k, content in enumerate(contents):
-            if content in seen:
-                self.skipped.append(self.names[numbers[k]])
-            else:
-                seen.add(content)
-                fresh.append(k)
-        return fresh
+        first = {content: k for k, content in reversed(list(enumerate(contents))) if content not in seen}
+        return sorted(first.values())
+
+    def _sort_out(
+        self, numbers: Sequence[int], contents: list[bytes], fresh: Sequence[int], reasons: dict[bytes, str]
+    ) -> Sequence[int]:
+        """The positions among ``fresh`` that are taken. Contents with a reason are rejected, every one of
+        them; the others are skipped.
+        """
+        taken = [k for k in fresh if contents[k] not in reasons] if reasons else fresh
+        self._taken.update(contents[k] for k in taken)
+        if len(taken) < len(contents):
+            for k in sorted(set(range(len(contents))).difference(taken)):
+                name = self.names[numbers[k]]
+                if contents[k] in reasons:
+                    self.rejects.append(Reject(name, reasons[contents[k]]))
+                else:
+                    self.skipped.append(name)
+        return taken
 
 
 class VectorSource(Source):
@@ -109,6 +121,8 @@ class VectorSource(Source):
         super().__init__(place, names, labels)
         self.X = X
         self.width = X.shape[1]
+        if not self.width:
+            raise DatabaseError("Expected vectors of at least one number, got a matrix without columns.")
 
     def whole(self) -> Array | None:
         return self.X if type(self.X) is np.ndarray and not self.skipped and not self.rejects else None
@@ -125,7 +139,7 @@ class VectorSource(Source):
             numbers = (rows.start + np.flatnonzero(good)).tolist()
             X = X if good.all() else X[good]
             contents = [hashlib.sha256(row).digest() for row in X]
-            fresh = self._fresh(numbers, contents, known)
+            fresh = self._sort_out(numbers, contents, self._fresh(contents, known), {})
             if fresh:
                 own = [numbers[k] for k in fresh]
                 yield Block(
@@ -150,16 +164,15 @@ class ImageSource(Source):
 
     def blocks(self, known: Known) -> Iterator[Block]:
         chosen = self.features.extractor()
-        images, start = iter(self.images), 0
-        while chunk := list(islice(images, IMAGES)):
+        start = 0
+        for chunk in chunks(self.images):
             numbers = range(start, start + len(chunk))
             start += len(chunk)
             contents = [content_of(image) for image in chunk]
-            fresh = self._fresh(numbers, contents, known)
+            fresh = self._fresh(contents, known)
             found, problems = describe([chunk[k] for k in fresh], chosen, self.thumbnails)
-            for place, reason in sorted(problems.items()):
-                self.rejects.append(Reject(self.names[numbers[fresh[place]]], reason))
-            used = [k for place, k in enumerate(fresh) if place not in problems]
+            reasons = {contents[fresh[place]]: reason for place, reason in problems.items()}
+            used = self._sort_out(numbers, contents, fresh, reasons)
             if used:
                 own = [numbers[k] for k in used]
                 yield Block(
@@ -238,7 +251,9 @@ def _open(source: Any, labels: Any) -> Source:
     images = list(source)
     if not images:
         raise DatabaseError("Nothing to add: the source is empty.")
-    names = [str(x) if isinstance(x, str | os.PathLike) else f"image {k}" for k, x in enumerate(images)]
+    names = [
+        printable(str(x)) if isinstance(x, str | os.PathLike) else f"image {k}" for k, x in enumerate(images)
+    ]
     return ImageSource(_readable(images), None, names, _given_labels(labels, len(images)))
 
 
@@ -264,15 +279,15 @@ def _readable(images: list[Any]) -> Iterator[Any]:
 
 def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
     path = Path(source).expanduser()
-    table = _is_label_file(labels)
+    table = is_label_file(labels)
     if source not in NAMED and path.is_file() and _looks_like_image(path):
-        return ImageSource(_readable([path]), None, [str(path)], _given_labels(labels, 1))
+        return ImageSource(_readable([path]), None, [printable(str(path))], _given_labels(labels, 1))
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True)
     n = len(collection.is_test)
     names = [printable(name) for name in collection.names or [f"row {k}" for k in range(n)]]
     if table:
-        own = _labels_by_name(Path(labels), names)
+        own = labels_by_name(Path(labels), names)
     elif labels is not None and beside is None:
         own = _given_labels(labels, n)
     else:
@@ -295,11 +310,6 @@ def _looks_like_image(path: Path) -> bool:
     )
 
 
-def printable(name: str) -> str:
-    """A file's name as text; bytes that are none are spelt out."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
 def _labels_of(collection: Collection, n: int) -> list[Label]:
     y = collection.y
     if y is None:
@@ -307,7 +317,8 @@ def _labels_of(collection: Collection, n: int) -> list[Label]:
     if y.ndim != 1:
         raise DatabaseError("Items with several labels are not supported; give one label an item.")
     if collection.class_names is not None:
-        return [collection.class_names[int(k)] for k in y]
+        names = [plain_label(name) for name in collection.class_names]
+        return [names[int(k)] for k in y]
     return [plain_label(label) for label in y.tolist()]
 
 
@@ -323,48 +334,3 @@ def _given_labels(labels: Any, n: int) -> list[Label]:
     if getattr(getattr(labels, "dtype", None), "kind", "") in ("i", "u"):
         return values  # whole numbers, every one
     return [plain_label(label) for label in values]
-
-
-def plain_label(label: Any) -> Label:
-    """A label as the database keeps it: text, a whole number, or None."""
-    if isinstance(label, np.generic):
-        label = label.item()
-    if isinstance(label, float):
-        if label != label:
-            return None
-        if label.is_integer():
-            return int(label)
-    if label is None or (isinstance(label, str | int) and not isinstance(label, bool)):
-        return printable(label) if isinstance(label, str) else label
-    raise DatabaseError(f"Labels must be text or whole numbers, or None for unlabelled; got {label!r}.")
-
-
-def _is_label_file(labels: Any) -> bool:
-    if not isinstance(labels, str | os.PathLike) or not Path(labels).is_file():
-        return False
-    return Path(labels).suffix.lower() in (".csv", ".tsv", ".jsonl", ".ndjson")
-
-
-def _labels_by_name(path: Path, names: list[str]) -> list[Label]:
-    """Labels from a table with a column for the file and one for its label; others stay unlabelled."""
-    label_of: dict[str, Label] = {}
-    for name, label in _label_rows(path):
-        label_of[name] = label_of[name.rsplit("/", 1)[-1]] = label
-    found = [label_of.get(name, label_of.get(name.rsplit("/", 1)[-1])) for name in names]
-    if not any(label is not None for label in found):
-        raise DatabaseError(
-            f"None of the {len(names)} items is named in {path}; its first column names files."
-        )
-    return found
-
-
-def _label_rows(path: Path) -> Iterator[tuple[str, Label]]:
-    text = path.read_text(encoding="utf-8-sig")
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        rows = [list(json.loads(line).values()) for line in text.splitlines() if line.strip()]
-    else:
-        rows = list(csv.reader(io.StringIO(text), delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
-    for row in rows:
-        if len(row) < 2:
-            raise DatabaseError(f"{path} must have two columns, file and label; got the row {row}.")
-        yield str(row[0]).replace("\\", "/").removeprefix("./"), plain_label(row[1] or None)

@@ -93,7 +93,7 @@ class Writer:
                 if next_id - start >= segments.rows_of(block.vectors.shape[1]):
                     send()
                     start, waiting = next_id, []
-                self._insert_items(block, own_first, class_of)  # at once: the next block may repeat some
+                self._insert_items(block, own_first, class_of)
                 done = next_id - first_id + len(source.skipped) + len(source.rejects)
                 progress("reading", min(1.0, done / max(1, len(source))))
             if waiting:

@@ -126,7 +126,7 @@ def process(
     n_done = 0
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")  # a broken file is reported by name, not as a warning
-        for chunk in _chunks(images):
+        for chunk in chunks(images):
             step = max(1, min(batch, -(-len(chunk) // n_threads())))
             batches = [chunk[i : i + step] for i in range(0, len(chunk), step)]
             for items, (found, missing) in zip(batches, map_threads(work, batches), strict=True):
@@ -138,7 +138,8 @@ def process(
     return results, problems
 
 
-def _chunks(images: Iterable[Any]) -> Iterator[list[Any]]:
+def chunks(images: Iterable[Any]) -> Iterator[list[Any]]:
+    """Images in lists, as many as may lie in memory at a time."""
     chunk: list[Any] = []
     n_bytes = 0
     for image in images:

@@ -1,0 +1,103 @@
+"""A file beside the items that says their labels: CSV, TSV, or an object of JSON a line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sihash.database.answers import Label
+from sihash.database.errors import DatabaseError
+from sihash.database.texts import plain_label, printable
+
+_JSON_LINES = (".jsonl", ".ndjson")
+
+
+def is_label_file(labels: Any) -> bool:
+    if not isinstance(labels, str | os.PathLike) or not Path(labels).is_file():
+        return False
+    return Path(labels).suffix.lower() in (".csv", ".tsv", *_JSON_LINES)
+
+
+def labels_by_name(path: Path, names: list[str]) -> list[Label]:
+    """The labels of items by their names; items that the file does not name stay unlabelled.
+
+    A full name always counts. Else one name may be the end of the other, as ``1.png`` and ``cat/1.png``, if
+    there is only one item and one row that it can mean.
+    """
+    label_of = _table(path)
+    row_of = {name: name for name in names if name in label_of}
+    row_of |= _by_ending(
+        [name for name in names if name not in row_of], {row for row in label_of if row not in row_of}
+    )
+    if not row_of:
+        raise DatabaseError(
+            f"None of the {len(names)} items is named in {path}; its first column names files."
+        )
+    return [label_of[row_of[name]] if name in row_of else None for name in names]
+
+
+def _by_ending(names: Iterable[str], rows: set[str]) -> dict[str, str]:
+    """Names and the rows that mean them, where each fits no other."""
+    longer: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        for ending in _endings(row):
+            longer[ending].append(row)
+    found = {}
+    for name in names:
+        fitting = longer.get(name, []) + [ending for ending in _endings(name) if ending in rows]
+        if len(fitting) == 1:
+            found[name] = fitting[0]
+    n_names = Counter(found.values())
+    return {name: row for name, row in found.items() if n_names[row] == 1}
+
+
+def _endings(name: str) -> list[str]:
+    """``b/1.png`` and ``1.png`` of ``a/b/1.png``."""
+    parts = name.split("/")
+    return ["/".join(parts[k:]) for k in range(1, len(parts))]
+
+
+def _table(path: Path) -> dict[str, Label]:
+    label_of: dict[str, Label] = {}
+    for file, value in _rows(path):
+        name = printable(str(file)).replace("\\", "/").removeprefix("./")
+        label = plain_label(None if value == "" else value)
+        if label_of.setdefault(name, label) != label:
+            raise DatabaseError(
+                f"{path} gives {name} the labels {label_of[name]!r} and {label!r}; leave one."
+            )
+    return label_of
+
+
+def _rows(path: Path) -> list[tuple[Any, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if path.suffix.lower() in _JSON_LINES:
+            lines = enumerate(text.split("\n"), 1)  # other line ends may be part of a name
+            return [_json_row(path, number, line) for number, line in lines if line.strip()]
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+        rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DatabaseError(f"{path} must be a table as UTF-8 text, and is not: {error}.") from None
+    for row in rows:
+        if len(row) < 2:
+            raise DatabaseError(f"{path} must have two columns, file and label; got the row {row}.")
+    return [(row[0], row[1]) for row in rows]
+
+
+def _json_row(path: Path, number: int, line: str) -> tuple[Any, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or not {"file", "label"} <= row.keys():
+        raise DatabaseError(
+            f'Line {number} of {path} must be an object with "file" and "label", got {line[:80]}.'
+        )
+    return row["file"], row["label"]

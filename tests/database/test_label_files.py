@@ -1,0 +1,78 @@
+"""Labels in a table beside the items: never a label that the table does not say."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sihash.database import DatabaseError
+from sihash.database.label_files import labels_by_name
+
+
+def table(folder, rows, kind="csv"):
+    path = folder / f"labels.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps({"file": f, "label": v}) + "\n" for f, v in rows.items()))
+    else:
+        path.write_text("file,label\n" + "".join(f"{f},{v}\n" for f, v in rows.items()))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ({"a/0.png": "cat", "b/0.png": "dog"}, {"a/0.png": "cat", "b/0.png": "dog", "c/0.png": None}),
+        ({"a/0.png": "cat"}, {"a/0.png": "cat", "c/0.png": None}),
+        ({"0.png": "cat", "d/0.png": "dog"}, {"0.png": "cat", "d/0.png": "dog"}),
+        ({"d/0.png": "dog", "0.png": "cat"}, {"0.png": "cat", "d/0.png": "dog", "e/0.png": None}),
+        ({"0.png": "cat", "1.png": "dog"}, {"a/0.png": "cat", "b/1.png": "dog"}),
+        ({"0.png": "cat", "1.png": "dog"}, {"a/0.png": None, "b/0.png": None, "b/1.png": "dog"}),
+        ({"/all/a/0.png": "cat", "/all/b/0.png": "dog"}, {"a/0.png": "cat", "b/0.png": "dog", "0.png": None}),
+        ({"a/0.png": "cat", "b/1.png": "dog"}, {"c/0.png": None, "1.png": "dog", "b1.png": None}),
+        ({".\\a\\0.png": "cat"}, {"a/0.png": "cat"}),
+        ({"a/0.png": "", "1.png": "cat"}, {"a/0.png": None, "1.png": "cat"}),
+    ],
+)
+def test_a_full_name_counts_and_a_part_of_it_only_if_it_can_mean_one_item(folder, kind, rows, expected):
+    path = table(folder, rows, kind)
+    assert dict(zip(expected, labels_by_name(path, list(expected)), strict=True)) == expected
+
+
+def test_many_items_of_one_bare_name(folder):
+    """In time that grows with their number, not with its square."""
+    names = [f"{k}/image.png" for k in range(30_000)]
+    path = table(folder, {f"/all/{name}": k for k, name in enumerate(names)})
+    assert labels_by_name(path, names) == [str(k) for k in range(30_000)]
+
+
+def test_json_lines_are_read_by_key(folder):
+    path = folder / "labels.jsonl"
+    path.write_text('{"label": 0, "file": "a.png"}\n\n{"file": "b.png", "more": 1, "label": null}\n')
+    assert labels_by_name(path, ["a.png", "b.png", "c.png"]) == [0, None, None]
+    path.write_text('{"label": "x\u2028y", "file": "a\u2028.png"}\n', encoding="utf-8")
+    assert labels_by_name(path, ["a\u2028.png"]) == ["x\u2028y"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "content", "message"),
+    [
+        ("jsonl", b'["a.png", "cat"]', 'Line 1 of .* must be an object with "file" and "label", got \\['),
+        ("jsonl", b'{"file": "a.png", "label": 1}\n{"file": "b.png"}', "Line 2"),
+        ("jsonl", b'{"name": "a.png", "class": 1}', "Line 1"),
+        ("jsonl", b"no JSON", "Line 1 .* got no JSON"),
+        ("jsonl", b"[" * 100_000, "Line 1"),
+        ("jsonl", b'{"file": "a.png", "label": "\\ud800"}', "half a character"),
+        ("jsonl", b'{"file": "a.png", "label": [1]}', "text or whole numbers"),
+        ("csv", b"a.png,cat\na.png,dog", "gives a.png the labels 'cat' and 'dog'; leave one"),
+        ("csv", b"a.png", "two columns"),
+        ("csv", b"a.png,\xff", "UTF-8"),
+        ("csv", b"cat,a.png", "first column names files"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_said(folder, ending, content, message):
+    path = folder / f"labels.{ending}"
+    path.write_bytes(content)
+    with pytest.raises(DatabaseError, match=message):
+        labels_by_name(path, ["a.png"])
