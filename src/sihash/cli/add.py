@@ -33,7 +33,7 @@ def add(
         from sihash.database.written_labels import written_labels
 
         with ImageDatabase(database) as opened:
-            given: Any = labels if label is None else repeat(written_labels(opened, [label])[0])
+            given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
             report = opened.add(source, given, progress=progress)
         if not (report.added or report.skipped or report.rejected):
             raise ValueError(f"There is nothing to add in {source}; is it empty?")

@@ -30,7 +30,7 @@ def remove(
         from sihash.database.written_labels import written_labels
 
         with ImageDatabase(database) as opened:
-            labels = written_labels(opened, classes or [])
+            labels = written_labels(opened.labels(), classes or [])
             if dry_run:
                 gone, version = _would_go(opened, ids, labels), opened.version
             else:

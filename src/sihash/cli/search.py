@@ -56,7 +56,7 @@ def search(
                 "k": k or 10,
                 "radius": radius,
                 "rank": rank and rank.value,
-                "classes": written_labels(opened, classes) if classes else None,
+                "classes": written_labels(opened.labels(), classes) if classes else None,
             }
             names, answers = _ask(opened, images, ids, how)
             if html:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sihash.database.answers import Label
-from sihash.database.database import ImageDatabase
 
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
-def written_labels(database: ImageDatabase, texts: Iterable[str | None]) -> list[Label]:
-    """The labels that texts stand for: a class of vectors may be the number 9 where a user writes "9".
+def written_labels(known: Collection[Label], texts: Iterable[str | None]) -> list[Label]:
+    """Which of the ``known`` labels texts stand for: a class may be the number 9 where a user writes "9".
 
     A text that is no label yet is a number if all labels are, and it looks like one.
     """
-    known = database.labels()
     by_text = {str(label): label for label in known}
     by_text |= {label: label for label in known if isinstance(label, str)}  # "9" is itself before it is 9
     all_numbers = bool(known) and all(isinstance(label, int) for label in known)

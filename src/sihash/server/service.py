@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar, cast, get_args
 
 from fastapi import HTTPException, Request
@@ -72,8 +71,7 @@ class Service:
         Each asks the handle that it goes on with: a search must not wait for a version that it does not use.
         """
         known = set(await asyncio.to_thread(database.labels))
-        asked: Any = SimpleNamespace(labels=lambda: known)  # it may take a while, so both look at one answer
-        labels = written_labels(asked, texts)
+        labels = written_labels(known, texts)
         for text, label in zip(texts, labels, strict=True):
             if label not in known:
                 raise HTTPException(404, f"There is no class {text!r}.")

@@ -127,7 +127,7 @@ async def _add(service: Service, source: Any, labels: list[str | None], names: l
 
     def add() -> AddReport:
         # Beside the addition itself: what others added meanwhile may decide whether "3" is a number.
-        return database.add(source, labels=written_labels(database, labels), names=names)
+        return database.add(source, labels=written_labels(database.labels(), labels), names=names)
 
     report = await service.write(add)
     return AddAnswer(
