@@ -322,6 +322,20 @@ def test_a_made_file_whose_tensors_do_not_fit_is_refused(tmp_path, name):
         SIH.load(tmp_path / "m")
 
 
+def test_a_made_file_that_lacks_something_is_refused(tmp_path):
+    X, y = blobs(60)
+    small().fit(X, y).save(tmp_path / "m")
+    header, tensors = modelfile.read(tmp_path / "m")
+    lacking = [({**header, "objective": {}}, tensors)]
+    lacking += [
+        (header, {k: v for k, v in tensors.items() if k != name}) for name in tensors if name != "rows.X"
+    ]
+    for some_header, some_tensors in lacking:
+        modelfile.write(tmp_path / "less", some_header, some_tensors)
+        with pytest.raises(ModelFileError, match="lacks"):
+            SIH.load(tmp_path / "less")
+
+
 def test_labels_of_any_storable_kind_survive_a_file(tmp_path):
     X, _ = blobs(60)
     y = [("a", 1), "b", 3] * 20

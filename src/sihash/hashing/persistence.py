@@ -15,6 +15,7 @@ from sihash.hashing.learner import Learner
 from sihash.hashing.settings import Settings
 from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
+from sihash.modelfile import ModelFileError
 from sihash.svm import MulticlassSolution
 from sihash.svm.binary import make_machines
 from sihash.svm.blocks import Block
@@ -72,11 +73,14 @@ class StoredLearner:
         rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         machines = make_machines(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
-        if header.get("solved") == [settings.method, settings.C_x]:
-            machines.set_state(state)
-        else:  # planes and bounds of another solver or another C are not valid here
-            machines.W = state["W"].copy()
-            machines.restart()
+        try:
+            if header.get("solved") == [settings.method, settings.C_x]:
+                machines.set_state(state)
+            else:  # planes and bounds of another solver or another C are not valid here
+                machines.W = state["W"].copy()
+                machines.restart()
+        except KeyError as missing:
+            raise ModelFileError(f"The model file lacks the tensor 'machines.{missing.args[0]}'.") from None
         return Learner(
             settings=settings,
             engine=engine,

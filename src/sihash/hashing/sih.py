@@ -433,7 +433,9 @@ class SIH(Hasher):
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
         check_shapes(tensors, shapes | {"calibration": (1 + n_classes,)})
         self._calibration: Array = tensors["calibration"]
-        self.objective_ = Objective(**header["objective"])
+        self.objective_ = Objective(
+            *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
+        )
         self._learner, self._stored = None, None
         self._rng = check_random_state(self.random_state)
         if "learner" in header:
