@@ -186,8 +186,7 @@ class ImageDatabase:
     # Searching.
 
     def _vectors(self, queries: Any) -> Array:
-        meta = self._reader.catalogue.meta
-        return searching.query_vectors(queries, Features(**meta["features"]), meta["width"])
+        return searching.query_vectors(queries, lambda: self.features)
 
     def _warm_up(self, snapshot: Snapshot) -> None:
         """Make what the first search would have to make."""
@@ -216,7 +215,7 @@ class ImageDatabase:
         ask = searching.wanted(k, radius, rank, classes)
 
         def work(snapshot: Snapshot) -> list[Answer]:
-            scores = searching.margins(snapshot, X)
+            scores = searching.margins(snapshot, searching.fitting(snapshot, X))
             return searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail)
 
         return self._read(work)
@@ -248,7 +247,7 @@ class ImageDatabase:
         def work(snapshot: Snapshot) -> list[Classification]:
             labels = snapshot.hasher.classes_.tolist()
             out = []
-            for row in snapshot.hasher.predict_proba(X):
+            for row in snapshot.hasher.predict_proba(searching.fitting(snapshot, X)):
                 best = int(np.argmax(row))
                 every = dict(zip(labels, row.tolist(), strict=True))
                 out.append(Classification(snapshot.version, labels[best], float(row[best]), every))
@@ -378,8 +377,8 @@ class ImageDatabase:
         def work(snapshot: Snapshot) -> RetrievalScores:
             if queries is None:
                 return inspecting.evaluate(snapshot, None, k)
-            packed = codes.pack(codes.sign(searching.margins(snapshot, queries[0])))
-            return inspecting.evaluate(snapshot, (packed, queries[1]), k)
+            scores = searching.margins(snapshot, searching.fitting(snapshot, queries[0]))
+            return inspecting.evaluate(snapshot, (codes.pack(codes.sign(scores)), queries[1]), k)
 
         return self._read(work)
 

@@ -41,16 +41,17 @@ def wanted(k: int, radius: int | None, rank: str | None, classes: Iterable[Any] 
         raise DatabaseError(str(error)) from None
 
 
-def query_vectors(queries: Any, features: Features, width: int) -> Array:
-    """Queries as vectors (n × width), float32: images described as the items were, vectors as they are."""
+def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
+    """Queries as vectors (n × d), float32: images described as the items were, vectors as they are.
+
+    Before a snapshot is held, for images take their time; `fitting` compares their width with those there.
+    """
     if isinstance(queries, np.ndarray) and queries.dtype.kind == "f" and queries.ndim in (1, 2):
         X = np.atleast_2d(queries).astype(np.float32, copy=False)
-    elif features.name == "none":
+    elif (chosen := features()).name == "none":
         X = _as_vectors(queries)
     else:
-        X = _image_vectors(queries, features)
-    if X.shape[1] != width:
-        raise DatabaseError(f"Expected vectors of {width} numbers, as in the database, got {X.shape[1]}.")
+        X = _image_vectors(queries, chosen)
     if not np.isfinite(X).all():
         raise DatabaseError("A query holds NaN or infinite numbers; leave it out.")
     return X
@@ -77,6 +78,15 @@ def _image_vectors(queries: Any, features: Features) -> Array:
         number, reason = min(problems.items())
         raise DatabaseError(f"{source.names[number]} cannot be searched for: {reason}.")
     return np.concatenate([vectors for vectors, _ in found])
+
+
+def fitting(snapshot: Snapshot, X: Array) -> Array:
+    """Vectors of queries, if they are as wide as those of the items."""
+    if X.shape[1] != snapshot.width:
+        raise DatabaseError(
+            f"Expected vectors of {snapshot.width} numbers, as in the database, got {X.shape[1]}."
+        )
+    return X
 
 
 def margins(snapshot: Snapshot, X: Array) -> Array:
