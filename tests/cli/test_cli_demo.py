@@ -68,17 +68,21 @@ def test_page(ran, figures):
     assert before.count('class="wrong"') > after.split("is removed")[0].count('class="wrong"')
 
 
-def test_the_folder_of_another_is_left_alone(tmp_path):
-    (tmp_path / "collection").mkdir()
-    (tmp_path / "collection" / "mine").write_text("")
+@pytest.mark.parametrize("name", ["index.html", "collection/mine"])
+def test_the_folder_of_another_is_left_alone(tmp_path, name):
+    theirs = tmp_path / name
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("mine")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
-    assert result.exit_code == 1
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "not of a demo" in result.stderr
-    assert (tmp_path / "collection" / "mine").exists()
+    assert theirs.read_text() == "mine"
 
 
-def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path):
+def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")])
     assert result.exit_code == 1
-    assert "Error:" in result.stderr
+    assert result.stderr == (
+        f"Error: {tmp_path / 'file'} is there and not of a demo; choose another folder with --out.\n"
+    )

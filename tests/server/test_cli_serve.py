@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import httpx
+import pytest
 from services import is_ready, wait_until
 from typer.testing import CliRunner
 
@@ -62,3 +64,49 @@ def test_errors_are_sentences(tmp_path, template):
         assert result.exit_code == 1
         assert result.stderr.startswith("Error: ")
         assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("127.0.0.1", "Address already in use"),
+        ("1.2.3.4", ""),  # of these systems speak differently
+        ("nosuch.invalid", ""),
+    ],
+)
+def test_where_it_cannot_listen_nothing_is_promised(template, tmp_path, host, reason, workers):
+    database = shutil.copytree(template, tmp_path / "digits")
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = str(taken.getsockname()[1])
+        arguments = ["serve", str(database), "--host", host, "--port", port, "--workers", workers]
+        result = CliRunner().invoke(app, arguments, env={"SIHASH_TOKEN": None})
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: The service cannot listen at {host}:{port}: {reason}")
+    assert "choose another --port or --host" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (database / PLACE).exists()  # the token that is shown once is not spent
+
+
+def test_a_service_that_does_not_start_is_an_error(template, tmp_path, monkeypatch):
+    """The server under it would end with 3, which says that files were rejected."""
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_: sys.exit(3))
+    database = shutil.copytree(template, tmp_path / "digits")
+    arguments = ["serve", str(database), "--port", str(free_port())]
+    result = CliRunner().invoke(app, arguments, env={"SIHASH_TOKEN": "a-token-of-its-own"})
+    assert result.exit_code == 1
+    assert "Error: The service did not start" in result.stderr
+
+
+@pytest.mark.parametrize("options", [["--host", ""], ["--token", "x" * 20, "--new-token"]])
+def test_wrong_command_lines(template, options):
+    assert CliRunner().invoke(app, ["serve", str(template), *options]).exit_code == 2
+
+
+@pytest.mark.parametrize("package", ["uvicorn", "fastapi"])
+def test_a_missing_package_is_told_with_its_extra(template, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "sihash.server.run", raising=False)
+    result = CliRunner().invoke(app, ["serve", str(template)])
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: The service needs {package}: pip install 'sihash[service]'.\n"

@@ -15,6 +15,7 @@ from sihash.cli.demo import demo
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 from sihash.cli.info import info
+from sihash.cli.output import all_told
 from sihash.cli.remove import remove
 from sihash.cli.reproduce import reproduce
 from sihash.cli.search import search
@@ -28,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Binary codes for semantic search that follow a changing collection.",
 )
-app.command()(demo)
+app.command()(all_told()(demo))
 PANELS: dict[str, list[Callable[..., None]]] = {
     "A database": [create, search, classify, add, remove, update, undo],
     "Its upkeep": [info, evaluate, export, verify, compact, serve],
@@ -36,7 +37,7 @@ PANELS: dict[str, list[Callable[..., None]]] = {
 }
 for panel, verbs in PANELS.items():
     for verb in verbs:
-        app.command(rich_help_panel=panel)(verb)
+        app.command(rich_help_panel=panel)(all_told()(verb))
 app.add_typer(data.app, name="data", rich_help_panel="Data and research")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import errors_told, phase_bars
+from sihash.cli.output import phase_bars
 from sihash.cli.shared import AllowRejects, Database, Json, Labels, emit_added
 
 
@@ -28,7 +28,7 @@ def add(
     """
     if label is not None and labels is not None:
         raise typer.BadParameter("give --label for all items, or --labels by name; not both.")
-    with errors_told(), phase_bars() as progress:
+    with phase_bars() as progress:
         from sihash.database import ImageDatabase
         from sihash.database.written_labels import written_labels
 

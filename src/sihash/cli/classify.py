@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import emit, errors_told, one_line
+from sihash.cli.output import emit, one_line
 from sihash.cli.queries import read_queries
 from sihash.cli.shared import Database, Json
 
@@ -18,12 +18,11 @@ def classify(
     as_json: Json = False,
 ) -> None:
     """Tell the class of images, by the multi-class SVM over the codes, with probabilities."""
-    with errors_told():
-        from sihash.database import ImageDatabase
+    from sihash.database import ImageDatabase
 
-        with ImageDatabase(database) as opened:
-            queries, names = read_queries(opened, images)
-            found = opened.classify(queries)
+    with ImageDatabase(database) as opened:
+        queries, names = read_queries(opened, images)
+        found = opened.classify(queries)
     rows: list[dict[str, Any]] = [
         {
             "query": name,

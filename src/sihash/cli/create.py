@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import errors_told, phase_bars
+from sihash.cli.output import phase_bars
 from sihash.cli.shared import AllowRejects, Json, Labels, Mean, Size, Std, Tensor, emit_added, numbers
 
 
@@ -79,7 +79,7 @@ def create(
         raise typer.BadParameter(f"--scheduler is for the engine dask, got --engine {engine}.")
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with errors_told(), phase_bars() as progress:
+    with phase_bars() as progress:
         from sihash.database import ImageDatabase
 
         made = ImageDatabase.create(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sihash.cli.output import REJECTED, emit, errors_told, progress_bar
+from sihash.cli.output import REJECTED, all_told, emit, progress_bar
 from sihash.cli.shared import Json
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: list, look into, download.")
@@ -15,6 +15,7 @@ Source = Annotated[str, typer.Argument(help="A name from `sihash data list`, or 
 
 
 @app.command("list")
+@all_told()
 def list_named(as_json: Json = False) -> None:
     """The data sets known by name, and where they are."""
     from sihash.datasets import NAMED, find
@@ -28,12 +29,13 @@ def list_named(as_json: Json = False) -> None:
 
 
 @app.command()
+@all_told()
 def info(source: Source, as_json: Json = False) -> None:
     """What a data set holds. Reads every file; exits with 3 if some had to be rejected."""
     from sihash.datasets import load
     from sihash.datasets.loading import read
 
-    with errors_told(), progress_bar("reading") as progress:
+    with progress_bar("reading") as progress:
         vectors = read(source).holds_vectors
         # A few pixels of each image are enough to know that it can be read, and need no memory.
         options = {} if vectors else {"features": "pixels", "size": 4, "cache": False, "progress": progress}
@@ -55,12 +57,13 @@ def _line(value: object) -> str:
 
 
 @app.command()
+@all_told()
 def fetch(
     name: Annotated[str, typer.Argument(help="A name from `sihash data list`.")], as_json: Json = False
 ) -> None:
     """Find a data set, or download it into the user's cache; prints where it is."""
     from sihash.datasets import fetch as fetch_named
 
-    with errors_told(), progress_bar("downloading") as progress:
+    with progress_bar("downloading") as progress:
         place = "built in" if name == "digits" else str(fetch_named(name, progress=progress))
     emit({"name": name, "place": place}, place, as_json)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.output import emit, errors_told, talk
+from sihash.cli.output import emit, say, talk
 from sihash.cli.shared import Json
 
 if TYPE_CHECKING:
@@ -45,14 +45,13 @@ def demo(
     Writes a page with pictures. Needs no data and no network. The images and the database stay in the folder
     until the next demo.
     """
-    tell = talk if as_json else typer.echo
-    with errors_told():
-        from sihash.cli.demo_page import write_page
+    from sihash.cli.demo_page import write_page
 
-        images, place = _prepare(out)
-        _warm_up(images)
-        figures, searches = _story(images, place, tell)
-        page = write_page(out / "index.html", figures, searches)
+    tell = talk if as_json else say
+    images, place = _prepare(out)
+    _warm_up(images)
+    figures, searches = _story(images, place, tell)
+    page = write_page(out / "index.html", figures, searches)
     tell(
         f"\nPictures of searches before and after: {page}\nThe database is yours to try: sihash serve {place}"
     )
@@ -63,10 +62,10 @@ def demo(
 def _prepare(out: Path) -> tuple[Path, Path]:
     """Fresh folders for images and database; those of an earlier demo go."""
     work = out / "collection"
-    if work.exists():
-        if not (work / MARK).is_file():
-            raise ValueError(f"{work} is there and not of a demo; choose another folder with --out.")
+    if (work / MARK).is_file():
         shutil.rmtree(work)
+    elif out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise ValueError(f"{out} is there and not of a demo; choose another folder with --out.")
     work.mkdir(parents=True)
     (work / MARK).touch()
     _write_images(work / "images")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.output import emit, errors_told, progress_bar
+from sihash.cli.output import emit, progress_bar
 from sihash.cli.shared import Json
 
 if TYPE_CHECKING:
@@ -55,16 +55,14 @@ def evaluate(
         raise typer.BadParameter("a database is evaluated by its own items or by --queries.")
     if queries and not is_database:
         raise typer.BadParameter("--queries ask a database, and SOURCE is none.")
-    with errors_told():
-        if is_database:
-            result = _of_database(source, queries, k or [])
-        else:
-            if model:
-                asking, stored, n_bits = _by_model(source, model, features, against_train)
-            else:
-                asking, n_bits = _read_codes(Path(source))
-                stored = _read_codes(database)[0] if database else None
-            result = _of_codes(asking, stored, n_bits, k or [])
+    if is_database:
+        result = _of_database(source, queries, k or [])
+    elif model:
+        result = _of_codes(*_by_model(source, model, features, against_train), k or [])
+    else:
+        asking, n_bits = _read_codes(Path(source))
+        stored = _read_codes(database)[0] if database else None
+        result = _of_codes(asking, stored, n_bits, k or [])
     emit(result, _text(result), as_json)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import REJECTED, emit, errors_told, progress_bar, talk
+from sihash.cli.output import REJECTED, emit, progress_bar, talk
 from sihash.cli.shared import AllowRejects, Json, Mean, Size, Std, Tensor, numbers
 
 
@@ -38,7 +38,7 @@ def extract(
 
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with errors_told(), progress_bar(features) as progress:
+    with progress_bar(features) as progress:
         data = load(source, features, labels=labels, cache=cache, progress=progress, **options)
         if not isinstance(data.X_train, np.ndarray) or data.X_train.ndim != 2:
             raise ValueError(

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from sihash.cli.output import emit, errors_told, one_line
+from sihash.cli.output import emit, one_line
 from sihash.cli.shared import Database, Json
 
 
 def info(database: Database, as_json: Json = False) -> None:
     """What a database holds, which version answers, how it was learned, and what waits for an update."""
-    with errors_told():
-        from sihash.database import ImageDatabase
+    from sihash.database import ImageDatabase
 
-        with ImageDatabase(database) as opened:
-            versions = [
-                {
-                    "number": version.number,
-                    "strategy": version.strategy,
-                    "at": version.at,
-                    "n_training": version.n_training,
-                    "current": version.current,
-                    "compared": version.details.get("compared", {}),
-                }
-                for version in opened.versions()
-            ]
-            facts = {**opened.info(), "versions": versions}
+    with ImageDatabase(database) as opened:
+        versions = [
+            {
+                "number": version.number,
+                "strategy": version.strategy,
+                "at": version.at,
+                "n_training": version.n_training,
+                "current": version.current,
+                "compared": version.details.get("compared", {}),
+            }
+            for version in opened.versions()
+        ]
+        facts = {**opened.info(), "versions": versions}
     emit(facts, _text(facts), as_json)
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +21,18 @@ REJECTED = 3
 
 def emit(data: Any, text: str, as_json: bool) -> None:
     """Print the result: ``data`` as one line of JSON, or ``text``."""
-    typer.echo(json.dumps(_plain(data), allow_nan=False) if as_json else _printable(text))
+    say(json.dumps(_plain(data), allow_nan=False) if as_json else text)
+
+
+def say(text: str) -> None:
+    """Print to stdout; where nobody reads on, as behind `head`, the command ends without a word."""
+    try:
+        typer.echo(_printable(text))
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again as it ends
+        if isinstance(error, BrokenPipeError):
+            raise typer.Exit(1) from None
+        raise OSError(f"The result could not be printed: {error.strerror}.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -46,13 +59,26 @@ def one_line(name: str) -> str:
 
 
 @contextmanager
-def errors_told() -> Iterator[None]:
-    """An error that has a sentence for the user ends the command with it and with code 1."""
-    try:
-        yield
-    except (ValueError, OSError, ImportError) as error:
-        talk(f"Error: {one_line(str(error))}")
-        raise typer.Exit(1) from None
+def all_told() -> Iterator[None]:
+    """Around a verb: an error ends it with one sentence and code 1, warnings are told as sentences, too."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: talk(f"Note: {one_line(str(message))}")
+        try:
+            yield
+        except (ValueError, OSError, ImportError, MemoryError, OverflowError) as error:
+            talk(f"Error: {one_line(_sentence(error))}")
+            raise typer.Exit(1) from None
+
+
+def _sentence(error: Exception) -> str:
+    """What an error of ours says; what Python itself says is brought into a sentence."""
+    if isinstance(error, MemoryError):
+        return "This needs more memory than there is; take fewer items, anchors or bits, or a larger machine."
+    if isinstance(error, OverflowError):
+        return f"One of the numbers given is too large: {error}."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    return str(error)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.output import emit, errors_told
+from sihash.cli.output import emit
 from sihash.cli.shared import Database, Json
 
 if TYPE_CHECKING:
@@ -25,17 +25,16 @@ def remove(
     """Remove items by id or by class; no search finds them afterwards. `sihash undo` takes it back."""
     if bool(ids) == bool(classes):
         raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
-    with errors_told():
-        from sihash.database import ImageDatabase
-        from sihash.database.written_labels import written_labels
+    from sihash.database import ImageDatabase
+    from sihash.database.written_labels import written_labels
 
-        with ImageDatabase(database) as opened:
-            labels = written_labels(opened.labels(), classes or [])
-            if dry_run:
-                gone, version = _would_go(opened, ids, labels), opened.version
-            else:
-                report = opened.remove(ids) if ids else opened.remove_classes(labels)
-                gone, version = report.removed, report.version
+    with ImageDatabase(database) as opened:
+        labels = written_labels(opened.labels(), classes or [])
+        if dry_run:
+            gone, version = _would_go(opened, ids, labels), opened.version
+        else:
+            report = opened.remove(ids) if ids else opened.remove_classes(labels)
+            gone, version = report.removed, report.version
     data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
     words = "would be removed; nothing is changed" if dry_run else "removed"
     emit(data, f"{len(gone):,} items {words}.", as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sihash.cli.output import emit, errors_told, talk
+from sihash.cli.output import emit, talk
 
 if TYPE_CHECKING:
     from sihash.experiments.lab import Progress as Told
@@ -35,14 +35,13 @@ def reproduce(
     Results are written as they come: the same command goes on where an interrupted one stopped. Kernel width
     and soft margin are chosen on training rows only.
     """
-    with errors_told():
-        from sihash import experiments
+    from sihash import experiments
 
-        _check("experiment", what, (*experiments.EXPERIMENTS, "all"))
-        _check("scale", scale, tuple(experiments.SCALES))
-        names = data or experiments.available()
-        with _bar() as tell:
-            page = experiments.reproduce(what, names, scale, out, tell)
+    _check("experiment", what, (*experiments.EXPERIMENTS, "all"))
+    _check("scale", scale, tuple(experiments.SCALES))
+    names = data or experiments.available()
+    with _bar() as tell:
+        page = experiments.reproduce(what, names, scale, out, tell)
     emit({"report": str(page), "data": names, "scale": scale}, f"Report: {page}", as_json)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.output import emit, errors_told, one_line, talk
+from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
 from sihash.cli.shared import Database, Json
 
@@ -47,23 +47,22 @@ def search(
         raise typer.BadParameter("give images, or items of the database by --id; one of the two.")
     if k is not None and radius is not None:
         raise typer.BadParameter("give -k for the best so many, or --radius for all within it; not both.")
-    with errors_told():
-        from sihash.database import ImageDatabase
-        from sihash.database.written_labels import written_labels
+    from sihash.database import ImageDatabase
+    from sihash.database.written_labels import written_labels
 
-        with ImageDatabase(database) as opened:
-            how = {
-                "k": k or 10,
-                "radius": radius,
-                "rank": rank and rank.value,
-                "classes": written_labels(opened.labels(), classes) if classes else None,
-            }
-            names, answers = _ask(opened, images, ids, how)
-            if html:
-                from sihash.cli.search_page import search_page
+    with ImageDatabase(database) as opened:
+        how = {
+            "k": k or 10,
+            "radius": radius,
+            "rank": rank and rank.value,
+            "classes": written_labels(opened.labels(), classes) if classes else None,
+        }
+        names, answers = _ask(opened, images, ids, how)
+        if html:
+            from sihash.cli.search_page import search_page
 
-                html.write_text(search_page(opened, images or [], ids or [], names, answers), "utf-8")
-                talk(f"page: {html}")
+            html.write_text(search_page(opened, images or [], ids or [], names, answers), "utf-8")
+            talk(f"page: {html}")
     emit(_data(names, answers), "\n".join(map(_text, names, answers)), as_json)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sihash.cli.output import errors_told, talk
+from sihash.cli.output import talk
 
 TOKEN = "SIHASH_TOKEN"
 
@@ -37,20 +37,37 @@ def serve(
     Changing the database needs a token. It is made on the first start and shown once; only its hash is kept.
     """
     os.environ.pop(TOKEN, None)  # not for the processes to come: one of them meets hostile images
-    with errors_told():
-        from sihash.database import ImageDatabase
-        from sihash.server import tokens
-        from sihash.server.run import run
-        from sihash.server.settings import in_address
+    if not host:
+        raise typer.BadParameter("--host is empty; give an address, such as 127.0.0.1, or 0.0.0.0 for all.")
+    if token is not None and new_token:
+        raise typer.BadParameter(
+            f"give a token (--token or {TOKEN}), or have one made (--new-token); not both."
+        )
+    from sihash.database import ImageDatabase
+    from sihash.server.settings import in_address
+    from sihash.server.sockets import listening
 
-        ImageDatabase(database).close()  # what is wrong with it is told here, not by a worker
-        shown = None
-        if token is not None:
-            token_hash = tokens.chosen_token(token)
-        else:
-            token_hash, shown = tokens.new_token(database) if new_token else tokens.first_token(database)
-        address = f"http://{in_address(host)}:{port}/"
-        talk(f"{database} is served at {address}")
-        if shown:
-            talk(f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}")
-        run(str(database.absolute()), host, port, token_hash, tuple(allow_host or ()), workers)
+    try:
+        import fastapi  # noqa: F401  # the workers could not tell in a sentence that it is missing
+
+        from sihash.server.run import run
+    except ImportError as error:
+        raise ImportError(f"The service needs {error.name}: pip install 'sihash[service]'.") from None
+
+    ImageDatabase(database).close()  # what is wrong with it is told here, not by a worker
+    sockets = listening(host, port)  # before a token is shown that is shown only once
+    token_hash, shown = _token(database, token, new_token)
+    address = f"http://{in_address(host)}:{port}/"
+    talk(f"{database} is served at {address}")
+    if shown:
+        talk(f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}")
+    run(str(database.absolute()), sockets, host, token_hash, tuple(allow_host or ()), workers)
+
+
+def _token(database: Path, chosen: str | None, anew: bool) -> tuple[str, str | None]:
+    """The hash of the token, and the token itself if it was made just now."""
+    from sihash.server import tokens
+
+    if chosen is not None:
+        return tokens.chosen_token(chosen), None
+    return tokens.new_token(database) if anew else tokens.first_token(database)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sihash.cli.output import emit, errors_told, phase_bars
+from sihash.cli.output import emit, phase_bars
 from sihash.cli.shared import Database, Json
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def update(
     as_json: Json = False,
 ) -> None:
     """Learn from items that came and went, and encode the collection anew. Searches go on meanwhile."""
-    with errors_told(), phase_bars() as progress:
+    with phase_bars() as progress:
         from sihash.database import ImageDatabase
 
         with ImageDatabase(database) as opened:

@@ -8,16 +8,15 @@ from typing import Annotated
 
 import typer
 
-from sihash.cli.output import emit, errors_told, one_line
+from sihash.cli.output import emit, one_line
 from sihash.cli.shared import Database, Json
 
 
 def verify(database: Database, as_json: Json = False) -> None:
     """Check every byte of a database, also of one that does not open. Exits with 1 if something is wrong."""
-    with errors_told():
-        from sihash.database import verify as check
+    from sihash.database import verify as check
 
-        problems = check(database)
+    problems = check(database)
     lines = [f"{one_line(problem.file)}: {problem.reason}" for problem in problems]
     data = {"ok": not problems, "problems": [asdict(problem) for problem in problems]}
     emit(data, "\n".join(lines) or f"{database} is as it was written.", as_json)
@@ -27,11 +26,10 @@ def verify(database: Database, as_json: Json = False) -> None:
 
 def compact(database: Database, as_json: Json = False) -> None:
     """Free what removed items and earlier versions take. What was done before cannot be undone then."""
-    with errors_told():
-        from sihash.database import ImageDatabase
+    from sihash.database import ImageDatabase
 
-        with ImageDatabase(database) as opened:
-            report = opened.compact()
+    with ImageDatabase(database) as opened:
+        report = opened.compact()
     text = (
         f"{report.n_dropped:,} removed items dropped for good; "
         f"{report.segments_before:,} segments became {report.segments_after:,}."
@@ -41,11 +39,10 @@ def compact(database: Database, as_json: Json = False) -> None:
 
 def undo(database: Database, as_json: Json = False) -> None:
     """Take back the last add, remove or update; again: the one before it."""
-    with errors_told():
-        from sihash.database import ImageDatabase
+    from sihash.database import ImageDatabase
 
-        with ImageDatabase(database) as opened:
-            report = opened.undo()
+    with ImageDatabase(database) as opened:
+        report = opened.undo()
     emit(asdict(report), f"Taken back: {report.undone}. Version {report.version} answers.", as_json)
 
 
@@ -55,12 +52,11 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write ids, labels, names, codes and vectors of all items to a Parquet or NumPy file."""
-    with errors_told():
-        from sihash.database import ImageDatabase
+    from sihash.database import ImageDatabase
 
-        with ImageDatabase(database) as opened:
-            opened.export(output)
-            n_items = len(opened)
-        n_bytes = output.stat().st_size
+    with ImageDatabase(database) as opened:
+        opened.export(output)
+        n_items = len(opened)
+    n_bytes = output.stat().st_size
     data = {"output": str(output), "n_items": n_items, "bytes": n_bytes}
     emit(data, f"{n_items:,} items written to {output}, {n_bytes:,} bytes.", as_json)

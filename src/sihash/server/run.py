@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from sihash.server.metrics import SHARED_FOLDER
 from sihash.server.protocol import PunctualProtocol
@@ -19,9 +22,14 @@ START_SECONDS = 120  # before a worker that does not answer yet is taken for dea
 
 
 def run(
-    database: str, host: str, port: int, token_hash: str, host_names: tuple[str, ...], workers: int
+    database: str,
+    sockets: list[socket.socket],
+    host: str,
+    token_hash: str,
+    host_names: tuple[str, ...],
+    workers: int,
 ) -> None:
-    """Serve until stopped. Workers find their settings in the environment."""
+    """Serve until stopped, on sockets bound to ``host``. Workers find their settings in the environment."""
     with tempfile.TemporaryDirectory(
         prefix="sihash-", dir=_in_memory(), ignore_cleanup_errors=True
     ) as folder:
@@ -33,23 +41,33 @@ def run(
         if workers > 1:
             os.environ[SHARED_FOLDER] = str(Path(folder) / "metrics")
             os.mkdir(os.environ[SHARED_FOLDER])
-        uvicorn.run(
-            "sihash.server.app:create_app",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            http=PunctualProtocol,
-            ws="none",
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # nobody before us is trusted
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-            timeout_worker_healthcheck=START_SECONDS,
-        )
+        _serve(sockets, workers)
+
+
+def _serve(sockets: list[socket.socket], workers: int) -> None:
+    config = uvicorn.Config(
+        "sihash.server.app:create_app",
+        factory=True,
+        workers=workers,
+        http=PunctualProtocol,
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # nobody before us is trusted
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        timeout_worker_healthcheck=START_SECONDS,
+    )
+    try:
+        with suppress(KeyboardInterrupt):  # the way to stop it, after which all is closed already
+            if workers > 1:
+                Multiprocess(config, sockets=sockets).run()
+            else:
+                uvicorn.Server(config).run(sockets)
+    except SystemExit:  # its code, 3, says something else among ours
+        raise OSError("The service did not start; its log above has the reason.") from None
 
 
 def _in_memory() -> str | None:
