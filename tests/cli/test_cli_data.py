@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
@@ -113,7 +114,11 @@ class TestExtract:
         [
             (["--features", "sift"], "Unknown features"),
             (["--features", "none"], "holds images"),
-            (["--features", "gist", "--mean", "1,2,3"], "Wrong option"),
+            (
+                ["--features", "gist", "--mean", "1,2,3"],
+                "Wrong option for the features 'gist': mean; they have size.",
+            ),
+            (["--features", "onnx:"], "Expected an ONNX file after the colon"),
         ],
     )
     def test_errors(self, run, tmp_path, folder, options, message):
@@ -122,8 +127,30 @@ class TestExtract:
         assert message in stderr
         assert not (tmp_path / "v.npz").exists()
 
-    def test_a_disk_that_refuses(self, run, tmp_path, folder):
-        assert run("extract", folder, "-o", tmp_path / "no" / "v.npz")[0] == 1
+    @pytest.mark.parametrize("size", ["0", "-3"])
+    def test_sizes_start_at_one(self, run, tmp_path, folder, size):
+        assert (
+            run("extract", folder, "-o", tmp_path / "v.npz", "--features", "pixels", "--size", size)[0] == 2
+        )
+
+    def test_places_that_cannot_be_written_to(self, run, tmp_path, folder):
+        """Named as the user named them, and nothing is left behind."""
+        (tmp_path / "v.npz").mkdir()
+        missing = tmp_path / "no" / "v.npz"
+        for place, message in [
+            (tmp_path / "v.npz", "is a folder; name a file to write to."),
+            (missing, "could not be written: No such file or directory."),
+        ]:
+            assert run("extract", folder, "-o", place) == (1, "", f"Error: {place} {message}\n")
+        assert not [p.name for p in tmp_path.iterdir() if p.name not in ("cache", "pictures", "v.npz")]
+
+    def test_permissions_follow_the_umask(self, run, tmp_path, folder):
+        before = os.umask(0o027)
+        try:
+            run("extract", folder, "-o", tmp_path / "v.npz")
+        finally:
+            os.umask(before)
+        assert (tmp_path / "v.npz").stat().st_mode & 0o777 == 0o640
 
 
 class TestEvaluate:
@@ -170,15 +197,36 @@ class TestEvaluate:
         expected = against_database(codes, data.y_test, database, data.y_train)
         assert (code, result["mAP"], result["n_database"]) == (0, expected.mAP, 1438)
 
-    def test_errors(self, run, tmp_path):
+    def test_ranks_beyond_all_items(self, run, tmp_path, coded):
+        np.savez(tmp_path / "c.npz", codes=coded[0], labels=coded[1])
+        rank = "99999999999999999999"
+        code, result, _ = run("evaluate", tmp_path / "c.npz", "-k", rank, "-k", "1000", "--json")
+        assert (code, result["mAP_at"][rank]) == (0, result["mAP_at"]["1000"])
+
+    def test_a_model_takes_vectors(self, run, tmp_path):
+        code, stdout, stderr = run("evaluate", "digits", "--model", tmp_path / "model")
+        assert (code, stdout) == (1, "")
+        assert "digits holds images, and vectors are needed; choose --features" in stderr
+
+    def test_errors(self, run, tmp_path, coded):
         (tmp_path / "words.npz").write_text("words")
+        np.savez(tmp_path / "c.npz", codes=coded[0], labels=coded[1])
+        (tmp_path / "short.npz").write_bytes((tmp_path / "c.npz").read_bytes()[:-30])
+        for name, n_bits in [("few", -1), ("many", 17), ("text", "x"), ("two", [8, 8])]:
+            np.savez(tmp_path / f"{name}.npz", codes=coded[0], labels=coded[1], n_bits=n_bits)
         np.savez(tmp_path / "other.npz", Z=[1])
         np.savez(tmp_path / "floats.npz", codes=np.ones((3, 2)), labels=[1, 2, 3])
         for name, message in [
             ("words.npz", "is not an .npz file"),
             ("other.npz", "holds Z; expected arrays codes and labels"),
             ("floats.npz", "packed uint8"),
-            ("missing.npz", "No such file"),
+            ("missing.npz", "There is no .npz file of codes at"),
+            ("", "a data set is evaluated with --model"),
+            ("short.npz", "is not an .npz file"),
+            ("few.npz", "Codes of 2 bytes hold 1 to 16 bits, got n_bits=-1."),
+            ("many.npz", "Codes of 2 bytes hold 1 to 16 bits, got n_bits=17."),
+            ("text.npz", "n_bits must be one whole number"),
+            ("two.npz", "n_bits must be one whole number"),
         ]:
             code, stdout, stderr = run("evaluate", tmp_path / name)
             assert (code, stdout) == (1, ""), name

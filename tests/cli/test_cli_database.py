@@ -133,6 +133,10 @@ class TestCreateAndAdd:
             (["create", place / "new", place / "nothing"], "There is nothing at"),
             (["create", place / "db", place / "first"], "database already"),
             (["create", place / "new", place / "first", "--features", "sift"], "Unknown features"),
+            (
+                ["create", place / "new", place / "first", "--features", "none"],
+                "use gist, pixels or onnx:<file>.",
+            ),
             (["add", place / "nothing", place / "first"], "There is no database at"),
             (["add", place / "db", place / "empty"], "nothing to add"),
         ]:
@@ -155,9 +159,13 @@ class TestCreateAndAdd:
         assert "cat/\\x1b]0;title\\x07\\x1b[2J.png" in stderr
         assert stderr.removesuffix("\n").isprintable()
 
-    def test_scheduler_is_for_dask(self, place):
-        arguments = ["--engine", "disk", "--scheduler", "tcp://127.0.0.1:1"]
-        assert invoke("create", place / "new", place / "first", *arguments)[0] == 2
+    @pytest.mark.parametrize(
+        "options", [["--engine", "disk", "--scheduler", "tcp://127.0.0.1:1"], ["--engine", "dask"]]
+    )
+    def test_scheduler_and_dask_go_together(self, place, options):
+        code, _, stderr = invoke("create", place / "new", place / "first", *options)
+        assert code == 2
+        assert "--scheduler" in stderr
 
 
 class TestRemove:
@@ -262,7 +270,7 @@ class TestSearch:
             ([place / "missing.png"], "cannot be searched for"),
             (["--id", "99"], "99"),
             ([query, "--class", "other"], "other"),
-            ([query, "--html", place / "no" / "page.html"], "No such file"),
+            ([query, "--html", place / "no" / "page.html"], "page.html could not be written: No such file"),
         ]:
             code, stdout, stderr = invoke("search", place / "db", *arguments)
             assert (code, stdout) == (1, ""), arguments
@@ -343,7 +351,16 @@ class TestLooking:
         assert (code, data["ok"]) == (1, False)
         assert codes.name in data["problems"][0]["file"]
         assert codes.name in invoke("verify", place / "db")[1]
-        assert invoke("verify", place / "nothing")[0] == 1
+
+    def test_verify_of_what_is_no_database(self, place):
+        for folder in (place / "nothing", place / "first"):
+            code, stdout, stderr = invoke("verify", folder)
+            assert (code, stdout) == (1, "")
+            assert stderr.startswith(f"Error: There is no database at {folder}")
+        (place / "db" / "catalogue.sqlite").unlink()
+        code, stdout, _ = invoke("verify", place / "db")
+        assert code == 1
+        assert "restore it from a copy" in stdout
 
 
 class TestVectors:
@@ -366,6 +383,14 @@ class TestVectors:
         assert "no picture" in page.read_text()
         _, data, _ = invoke("classify", database, tmp_path / "q.npy", "--json")
         assert [a["label"] for a in data["answers"]] == [7, 7, 9, 9]
+
+    def test_files_that_do_not_go_together(self, database, tmp_path):
+        np.save(tmp_path / "none.npy", np.empty((0, 4), np.float32))
+        np.save(tmp_path / "wide.npy", np.ones((2, 5), np.float32))
+        for name, message in [("none.npy", "holds no vector"), ("wide.npy", "holds vectors of 5 numbers")]:
+            code, stdout, stderr = invoke("search", database, tmp_path / "q.npy", tmp_path / name)
+            assert (code, stdout) == (1, "")
+            assert f"{tmp_path / name} {message}" in stderr
 
     def test_classes_that_are_numbers(self, database):
         assert invoke("remove", database, "--class", "9", "--json")[1]["n_removed"] == 20

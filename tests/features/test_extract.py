@@ -129,3 +129,10 @@ class TestOnnx:
 
 def test_pillow_images_are_taken(images):
     assert np.array_equal(extract([Image.fromarray(images[0])], "pixels"), extract(images[:1], "pixels"))
+
+
+@pytest.mark.parametrize("features", ["gist", "pixels"])
+@pytest.mark.parametrize("size", [0, -3, 2.5])
+def test_sizes_that_are_none(features, size):
+    with pytest.raises(ValueError, match="size"):
+        extractor(features, size=size)

@@ -27,7 +27,7 @@ def _indexes(incomplete: str) -> list[str]:
 
 
 def _engines(incomplete: str) -> list[str]:
-    return [name for name in ("local", "disk", "disk:", "dask") if name.startswith(incomplete)]
+    return [name for name in ("local", "disk", "disk:") if name.startswith(incomplete)]
 
 
 def create(
@@ -59,7 +59,7 @@ def create(
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Where the first learning keeps its rows: local, disk, disk:<directory>, dask.",
+            help="Where the first learning keeps its rows: local, disk, disk:<directory>; see --scheduler.",
             autocompletion=_engines,
         ),
     ] = None,
@@ -77,6 +77,8 @@ def create(
     """
     if scheduler and engine not in (None, "dask"):
         raise typer.BadParameter(f"--scheduler is for the engine dask, got --engine {engine}.")
+    if engine == "dask" and not scheduler:
+        raise typer.BadParameter("--engine dask needs the cluster's --scheduler, as in tcp://host:8786.")
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with phase_bars() as progress:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sihash.cli.page import answer, document, figure, table
+from sihash.cli.writing import whole_file
 
 if TYPE_CHECKING:
     from sihash.cli.demo import Search
@@ -40,7 +41,8 @@ def write_page(path: Path, figures: dict[str, Any], searches: list[Search]) -> P
         _note("What an 8 finds then. One undo later they are back."),
         *(_row(search, "removed", figures["n_bits"]) for search in removed),
     ]  # fmt: skip
-    path.write_text(document("Handwritten digits, before and after an update", body), "utf-8")
+    with whole_file(path) as file:
+        file.write(document("Handwritten digits, before and after an update", body).encode())
     return path
 
 

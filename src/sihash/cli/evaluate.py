@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sihash.cli.output import emit, progress_bar
-from sihash.cli.shared import Json
+from sihash.cli.shared import Json, check_vectors
 
 if TYPE_CHECKING:
     from sihash._typing import Array
@@ -77,7 +77,7 @@ def _of_database(path: str, queries: str | None, k: list[int]) -> dict[str, Any]
     return {**_result(scores, protocol), "mean_imbalance": float(abs(2 * balance - 1).mean())}
 
 
-def _of_codes(queries: Coded, stored: Coded | None, n_bits: int, k: list[int]) -> dict[str, Any]:
+def _of_codes(queries: Coded, stored: Coded | None, n_bits: int | None, k: list[int]) -> dict[str, Any]:
     from sihash.evaluation import against_database, bit_statistics, leave_one_out
 
     scores = against_database(*queries, *stored, k=k) if stored else leave_one_out(*queries, k=k)
@@ -124,20 +124,27 @@ def _text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _read_codes(path: Path) -> tuple[Coded, int]:
-    """Codes and labels, and the number of bits: array ``n_bits``, or as many as the bytes hold."""
+def _read_codes(path: Path) -> tuple[Coded, int | None]:
+    """Codes and labels, and the number of bits: array ``n_bits``, or None for as many as the bytes hold."""
     import numpy as np
 
+    if not path.is_file():
+        raise ValueError(f"There is no .npz file of codes at {path}; a data set is evaluated with --model.")
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-    except (ValueError, EOFError, AttributeError, TypeError):
+    except Exception:  # a damaged file fails in the way of whatever reads it
         raise ValueError(f"{path} is not an .npz file of codes and labels.") from None
     codes = arrays.get("codes", arrays.get("X"))
     labels = arrays.get("labels", arrays.get("y"))
     if codes is None or labels is None:
         raise ValueError(f"{path} holds {', '.join(arrays) or 'nothing'}; expected arrays codes and labels.")
-    return (codes, labels), int(arrays.get("n_bits", 8 * codes.shape[-1]))
+    n_bits = arrays.get("n_bits")
+    if n_bits is not None and (n_bits.size != 1 or n_bits.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{path}: n_bits must be one whole number, got {n_bits.dtype} of shape {n_bits.shape}."
+        )
+    return (codes, labels), None if n_bits is None else int(n_bits.item())
 
 
 def _by_model(
@@ -147,6 +154,7 @@ def _by_model(
 
     with progress_bar(features or "reading") as progress:
         data = load(source, features, progress=progress)
+    check_vectors(data.X_train, source)
     if data.y_train is None:
         raise ValueError(f"{source} has no labels, and without them nothing is relevant.")
     hasher = _open_model(model)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sihash.cli.output import REJECTED, emit, progress_bar, talk
-from sihash.cli.shared import AllowRejects, Json, Mean, Size, Std, Tensor, numbers
+from sihash.cli.shared import AllowRejects, Json, Mean, Size, Std, Tensor, check_vectors, numbers
+from sihash.cli.writing import whole_file
 
 
 def extract(
@@ -40,11 +39,9 @@ def extract(
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with progress_bar(features) as progress:
         data = load(source, features, labels=labels, cache=cache, progress=progress, **options)
-        if not isinstance(data.X_train, np.ndarray) or data.X_train.ndim != 2:
-            raise ValueError(
-                f"{source} holds images, and vectors are to be written; choose --features gist or pixels."
-            )
-        _write(output, _arrays(data))
+        check_vectors(data.X_train, source)
+        with whole_file(output) as file:
+            np.savez(file, **_arrays(data))
         rejects = output.with_name(output.name + ".rejects.jsonl")
         if data.rejects:
             data.write_rejects(rejects)
@@ -69,16 +66,3 @@ def _arrays(data: Any) -> dict[str, Any]:
     if data.class_names:
         arrays["class_names"] = np.array(data.class_names)
     return arrays
-
-
-def _write(path: Path, arrays: dict[str, Any]) -> None:
-    """All of the file or nothing."""
-    import numpy as np
-
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-        try:
-            np.savez(file, **arrays)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.replace(file.name, path)

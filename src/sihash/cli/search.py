@@ -11,6 +11,7 @@ import typer
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
 from sihash.cli.shared import Database, Json
+from sihash.cli.writing import whole_file
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase
@@ -61,7 +62,9 @@ def search(
         if html:
             from sihash.cli.search_page import search_page
 
-            html.write_text(search_page(opened, images or [], ids or [], names, answers), "utf-8")
+            page = search_page(opened, images or [], ids or [], names, answers)
+            with whole_file(html) as file:
+                file.write(page.encode())
             talk(f"page: {html}")
     emit(_data(names, answers), "\n".join(map(_text, names, answers)), as_json)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Database = Annotated[Path, typer.Argument(metavar="DB", help="A database made by `sihash create`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AllowRejects = Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")]
-Size = Annotated[int | None, typer.Option(help="Side to which images are resized, in pixels.")]
+Size = Annotated[int | None, typer.Option(min=1, help="Side to which images are resized, in pixels.")]
 Mean = Annotated[str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406.")]
 Std = Annotated[str | None, typer.Option(help="onnx: deviation of each channel.")]
 Tensor = Annotated[str | None, typer.Option(help="onnx: name of the output to use.")]
@@ -34,6 +34,14 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
         return tuple(float(part) for part in text.split(",")) if text else None
     except ValueError:
         raise typer.BadParameter(f"expected numbers separated by commas, got {text!r}") from None
+
+
+def check_vectors(X: Any, source: str) -> None:
+    """Refuse what `sihash.datasets.load` leaves as it was: images."""
+    if getattr(X, "ndim", None) != 2:
+        raise ValueError(
+            f"{source} holds images, and vectors are needed; choose --features gist, pixels or onnx:<file>."
+        )
 
 
 def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:

@@ -15,7 +15,10 @@ from sihash.cli.shared import Database, Json
 def verify(database: Database, as_json: Json = False) -> None:
     """Check every byte of a database, also of one that does not open. Exits with 1 if something is wrong."""
     from sihash.database import verify as check
+    from sihash.database.catalogue import FILE
 
+    if not (database / FILE).exists() and not (database / "segments").exists():
+        raise ValueError(f"There is no database at {database}; make one with `sihash create`.")
     problems = check(database)
     lines = [f"{one_line(problem.file)}: {problem.reason}" for problem in problems]
     data = {"ok": not problems, "problems": [asdict(problem) for problem in problems]}

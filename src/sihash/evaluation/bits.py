@@ -42,6 +42,10 @@ def bit_statistics(codes: Array, n_bits: int | None = None) -> BitStatistics:
     n_bits = 8 * codes.shape[1] if n_bits is None else n_bits
     if not len(codes):
         raise ValueError("Bit statistics need at least one code.")
+    if not 1 <= n_bits <= 8 * codes.shape[1]:
+        raise ValueError(
+            f"Codes of {codes.shape[1]} bytes hold 1 to {8 * codes.shape[1]} bits, got n_bits={n_bits}."
+        )
     sums, products = np.zeros(n_bits), np.zeros((n_bits, n_bits))
     for start in range(0, len(codes), BLOCK_ROWS):
         B = codes_module.unpack(codes[start : start + BLOCK_ROWS], n_bits).astype(np.float32)

@@ -200,13 +200,14 @@ def _at_rank(hits: Array, totals: Array, balls: Array, sizes: Array, k: int) -> 
     the harmonic numbers.
     """
     before = sizes - totals
-    places = np.clip(k - before, 0, totals)
+    last = min(k, int(sizes[:, -1].max(initial=0)))  # k itself may be more than an array can hold
+    places = np.clip(last - before, 0, totals)
     share = hits / np.maximum(totals, 1)
     harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, sizes[:, -1].max(initial=0) + 1))])
     inverse = harmonic[before + places] - harmonic[before]  # Σ 1 / (N + i)
     others = (hits - 1) / np.maximum(totals - 1, 1)
     gained = share * ((balls - hits + 1) * inverse + others * (places - (before + 1) * inverse))
-    average_precision = gained.sum(axis=1) / np.minimum(k, balls[:, -1])
+    average_precision = gained.sum(axis=1) / np.minimum(last, balls[:, -1])
     return float((share * places).sum() / k), float(average_precision.sum())
 
 

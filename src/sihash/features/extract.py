@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,15 +41,17 @@ class Extractor(Protocol):
 
 def extractor(features: str, **options: Any) -> Extractor:
     """The extractor of that name: ``gist``, ``pixels`` or ``onnx:<file>``, with its options."""
-    makers: dict[str, Callable[..., Extractor]] = {"gist": Gist, "pixels": Pixels}
-    try:
-        if features.startswith("onnx:"):
-            return Onnx(features.removeprefix("onnx:"), **options)
-        if features in makers:
-            return makers[features](**options)
-    except TypeError as error:
-        raise ValueError(f"Wrong option for the features {features!r}: {error}.") from None
-    raise ValueError(f"Unknown features {features!r}; use gist, pixels, onnx:<file>, or none for vectors.")
+    name, colon, file = features.partition(":")
+    makers: dict[str, Any] = {"onnx": Onnx} if colon else {"gist": Gist, "pixels": Pixels}
+    if name not in makers:
+        raise ValueError(f"Unknown features {features!r} of images; use gist, pixels or onnx:<file>.")
+    known = [field.name for field in fields(makers[name]) if field.init and field.name != "file"]
+    for option in options:
+        if option not in known:
+            raise ValueError(
+                f"Wrong option for the features {name!r}: {option}; they have {', '.join(known)}."
+            )
+    return makers[name](file, **options) if colon else makers[name](**options)
 
 
 def extract(

@@ -20,6 +20,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from sihash._typing import Array
+from sihash.checks import check_count
 from sihash.threads import map_threads
 
 N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4
@@ -60,7 +61,8 @@ class Gist:
     batch = BATCH
 
     def __post_init__(self) -> None:
-        if self.size <= 0 or self.size % N_BLOCKS:
+        check_count("size", self.size)
+        if self.size % N_BLOCKS:
             raise ValueError(f"The size of GIST must be a positive multiple of {N_BLOCKS}, got {self.size}.")
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from sihash._typing import Array
+from sihash.checks import check_count
 
 _MISSING = "ONNX features need onnxruntime and onnx: pip install 'sihash[onnx]'."
 _LAYERS = ("Gemm", "MatMul", "Conv")  # what a last layer is made of
@@ -33,6 +34,10 @@ class Onnx:
     _network: _Network = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not self.file:
+            raise ValueError("Expected an ONNX file after the colon, as in onnx:resnet.onnx, got none.")
+        if self.size is not None:
+            check_count("size", self.size)
         object.__setattr__(self, "_network", _Network(self.file, self.output))
         if self.size is None and self._network.side is None:
             raise ValueError(f"The input of {self.file} has no fixed size; give size=…, such as 224.")

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from sihash._typing import Array
+from sihash.checks import check_count
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class Pixels:
     grey: bool = False
     batch = 64
 
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            check_count("size", self.size)
+
     @property
     def settings(self) -> dict[str, Any]:
         return {"features": "pixels", **asdict(self)}
@@ -34,7 +39,7 @@ class Pixels:
     def prepare(self, image: Image.Image) -> Array:
         if self.grey:
             image = image.convert("L")
-        if self.size:
+        if self.size is not None:
             image = ImageOps.fit(image, (self.size, self.size), Image.Resampling.BILINEAR)
         return np.asarray(image)
 
