@@ -13,6 +13,7 @@ import small
 
 from sihash.database import DatabaseError, ImageDatabase, lock, verify
 from sihash.database.catalogue import FILE
+from sihash.database.opened import OpenedFile
 
 NOBODY = 65534
 CHANGES = {
@@ -61,6 +62,17 @@ def root(template, folder):
     return small.copy(template, folder / "db")
 
 
+def leave(root, left):
+    """What a writer beside a reader leaves, or what a writer alone does."""
+    with ImageDatabase(root) as db:
+        db.remove([1])
+        db.undo()
+    assert (root / f"{FILE}-shm").exists()
+    if left == "nothing":
+        for ending in ("-wal", "-shm"):
+            (root / f"{FILE}{ending}").unlink()
+
+
 @needs_root
 @pytest.mark.parametrize("left", ["nothing", "a log"])
 def test_a_reader_without_permission_to_write_follows(root, left):
@@ -79,13 +91,7 @@ def test_a_reader_without_permission_to_write_follows(root, left):
 
     steps = [see(60, 1), see(64, 1), see(64, 2), see(62, 2)]
     nobody = Nobody(*steps)  # before this process opens anything: SQLite's locks do not survive a fork
-    with ImageDatabase(root) as db:
-        db.remove([1])
-        db.undo()
-    assert (root / f"{FILE}-shm").exists()  # a writer beside a reader leaves them
-    if left == "nothing":
-        for ending in ("-wal", "-shm"):
-            (root / f"{FILE}{ending}").unlink()
+    leave(root, left)
     nobody.step()
     with ImageDatabase(root) as db:
         CHANGES["add"](db)
@@ -98,6 +104,24 @@ def test_a_reader_without_permission_to_write_follows(root, left):
     nobody.step()
     nobody.end()
     assert verify(root) == []
+
+
+@needs_root
+@pytest.mark.parametrize("left", ["nothing", "a log"])
+def test_a_log_that_comes_or_goes_while_a_reader_opens(root, left, monkeypatch):
+    """The reader looked before, and took the other way to open the catalogue."""
+    first, has_log = [left == "nothing"], OpenedFile._has_log
+    monkeypatch.setattr(OpenedFile, "_has_log", lambda self: first.pop() if first else has_log(self))
+
+    def opens():
+        with ImageDatabase(root) as db:
+            assert len(db) == 60
+            assert db._reader.catalogue._opened.immutable == (left == "nothing")
+
+    nobody = Nobody(opens)
+    leave(root, left)
+    nobody.step()
+    nobody.end()
 
 
 @needs_root

@@ -103,10 +103,23 @@ class Catalogue:
         self.path = root / FILE
         if create:
             self.path.touch()
-        self._opened = OpenedFile(self.path, write)
-        mode = "rw" if write else "ro&immutable=1" if self._opened.immutable else "ro"
         self._lock = threading.RLock()
         self._items: dict[int, Row] = {}
+        while True:
+            self._opened = OpenedFile(self.path, write)
+            try:
+                self._connect("rw" if write else "ro&immutable=1" if self._opened.immutable else "ro")
+                break
+            except DatabaseError:
+                if OpenedFile(self.path, write).immutable == self._opened.immutable:
+                    raise  # else the log went meanwhile, and it is to be opened in the other way
+        if create:
+            self.execute("PRAGMA journal_mode = WAL")
+        if write:
+            self.execute("PRAGMA wal_autocheckpoint = 0")  # `commit` does it
+        self.check_in_place()
+
+    def _connect(self, mode: str) -> None:
         with self._told():
             self._db = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
@@ -115,15 +128,10 @@ class Catalogue:
                 isolation_level=None,
                 check_same_thread=False,
             )
-        if create:
-            self.execute("PRAGMA journal_mode = WAL")
         self.execute("PRAGMA synchronous = FULL")
         self.execute("PRAGMA cell_size_check = ON")
         self.execute("PRAGMA cache_size = -65536")  # KiB: names of items are read at random
-        if write:
-            self.execute("PRAGMA wal_autocheckpoint = 0")  # `commit` does it
         self.last_operation()  # SQLite finds its log by name, at the first look
-        self.check_in_place()
 
     def close(self) -> None:
         with self._lock:
@@ -132,12 +140,12 @@ class Catalogue:
     # The file itself.
 
     def is_current(self) -> bool:
-        """Whether this connection sees what is at its path now; false once a copy was put in its place."""
+        """Whether this connection sees what is at its path now; not once a copy was put in its place."""
         return self._opened.is_current()
 
     def check_in_place(self) -> None:
         """Raise `DatabaseBusy` if another file was put in the place of this one."""
-        if not self.is_current():
+        if not self._opened.is_in_place():
             raise self._replaced()
 
     def check_same(self, other: Catalogue) -> None:

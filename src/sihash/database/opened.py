@@ -26,9 +26,13 @@ class OpenedFile:
     def inode(self) -> tuple[int, ...]:
         return self._seen[:2]
 
+    def is_in_place(self) -> bool:
+        """Whether it is still the file at the path."""
+        return self._look()[:2] == self.inode
+
     def is_current(self) -> bool:
-        """Whether it is still the file at the path, by one call of ``stat``."""
-        return self._look() == self._seen
+        """Whether it is, and SQLite sees what is in it now; by one call of ``stat``, as a rule."""
+        return self._look() == self._seen and not (self.immutable and self._has_log())
 
     def _has_log(self) -> bool:
         """Whether SQLite finds what it needs, or there is a log that must not be passed over."""
@@ -46,4 +50,4 @@ class OpenedFile:
         inode = (found.st_dev, found.st_ino)
         if not self.immutable:
             return inode
-        return (*inode, found.st_size, found.st_mtime_ns, self._has_log())
+        return (*inode, found.st_size, found.st_mtime_ns)

@@ -39,10 +39,15 @@ class Reader:
         self._catalogue = self._open()
 
     def _open(self) -> Catalogue:
-        catalogue = Catalogue(self.root)
-        with catalogue.snapshot():
-            catalogue.check(CHECKED_ITEMS)
-        return catalogue
+        while True:
+            catalogue = Catalogue(self.root)
+            try:
+                with catalogue.snapshot():
+                    catalogue.check(CHECKED_ITEMS)
+                return catalogue
+            except CorruptFile:
+                if catalogue.is_current():  # else it changed under a reader that may take no locks
+                    raise
 
     @property
     def catalogue(self) -> Catalogue:
