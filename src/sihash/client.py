@@ -5,10 +5,15 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import httpx
+try:
+    import httpx
+    import pydantic
+except ImportError as error:
+    raise ImportError(f"The client needs {error.name}: pip install 'sihash[service]'.") from None
 
 from sihash.server.models import (
     AddAnswer,
@@ -32,8 +37,14 @@ Image = bytes | str | os.PathLike[str]  # the contents of an image file, or its 
 Answer = TypeVar("Answer", bound=Model)
 
 
+NO_ANSWER = 0  # in the place of a status
+
+
 class ServiceError(Exception):
-    """The service refused or failed; the message is its sentence, ``status`` that of HTTP."""
+    """The service refused, failed or did not answer; the message is a sentence.
+
+    ``status`` is that of HTTP, or 0 where no answer came, or one that is not of this service.
+    """
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -62,7 +73,9 @@ class Client:
     def __init__(self, address: str, token: str | None = None, timeout: float = 60.0) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         # trust_env: a proxy from the environment has no business between a program and a local service.
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, trust_env=False)
+        with _errors_told(address):
+            self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, trust_env=False)
+        self._address = address
 
     def close(self) -> None:
         self._http.close()
@@ -178,8 +191,7 @@ class Client:
         return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(map(int, ids))})
 
     def remove_class(self, label: Label) -> RemoveAnswer:
-        answer = self._ask("DELETE", "/v1/classes", params={"label": str(label)})
-        return RemoveAnswer.model_validate_json(answer.content)
+        return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
     def versions(self) -> VersionsAnswer:
         return self._get(VersionsAnswer, "/v1/versions")
@@ -194,7 +206,7 @@ class Client:
 
     def follow_update(self) -> Iterator[UpdateState]:
         """States of the update as they come, up to the last one."""
-        with self._http.stream("GET", "/v1/updates/events") as answer:
+        with _errors_told(self._address), self._http.stream("GET", "/v1/updates/events") as answer:
             if answer.is_error:
                 answer.read()
                 raise _error_of(answer)
@@ -216,16 +228,40 @@ class Client:
     # Asking.
 
     def _get(self, kind: type[Answer], path: str, params: dict[str, Any] | None = None) -> Answer:
-        return kind.model_validate_json(self._ask("GET", path, params=params).content)
+        return self._read(kind, "GET", path, params=params)
 
     def _post(self, kind: type[Answer], path: str, **options: Any) -> Answer:
-        return kind.model_validate_json(self._ask("POST", path, **options).content)
+        return self._read(kind, "POST", path, **options)
+
+    def _read(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
+        with _errors_told(self._address):
+            return kind.model_validate_json(self._ask(method, path, **options).content)
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        answer = self._http.request(method, path, **options)
+        with _errors_told(self._address):
+            answer = self._http.request(method, path, **options)
         if answer.is_error:
             raise _error_of(answer)
         return answer
+
+
+@contextmanager
+def _errors_told(address: str) -> Iterator[None]:
+    """What is wrong on the way to the service and back, as the one kind of error that there is."""
+    try:
+        yield
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        raise ServiceError(
+            NO_ANSWER, f"Expected an address such as http://127.0.0.1:8080, got {address!r}."
+        ) from error
+    except httpx.HTTPError as error:
+        raise ServiceError(
+            NO_ANSWER, f"No answer from {address}: {error}; is `sihash serve` running there?"
+        ) from error
+    except pydantic.ValidationError as error:
+        raise ServiceError(
+            NO_ANSWER, f"The answer from {address} is not one of this version of `sihash serve`."
+        ) from error
 
 
 def _error_of(answer: httpx.Response) -> ServiceError:

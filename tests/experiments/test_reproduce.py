@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shutil
+import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -160,6 +162,15 @@ def test_nuswide_where_a_user_has_it(tmp_path, monkeypatch):
     [(("figure9",), "no experiment 'figure9'"), (("all", "--data", "nowhere/at/all"), "nothing at")],
 )
 def test_what_cannot_be_done_is_told_in_a_sentence(tmp_path, arguments, sentence):
-    result = reproduce(*arguments, "--out", str(tmp_path))
+    result = reproduce(*arguments, "--out", str(tmp_path / "out"))
     assert result.exit_code == 1
     assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1, "before anything is run"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_package_is_told_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "sihash.experiments.figures")
+    with pytest.raises(ImportError, match=r"need matplotlib: pip install 'sihash\[plots\]'\."):
+        import_module("sihash.experiments.figures")

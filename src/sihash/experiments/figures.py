@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from sihash._typing import Array
 from sihash.experiments import changes
@@ -17,6 +14,13 @@ from sihash.experiments.methods import METHODS
 from sihash.experiments.records import Record, Records
 from sihash.experiments.scales import Scale
 from sihash.experiments.tables import change_records, data_sets, fit_records, numbers, title_of
+
+try:
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError:
+    raise ImportError("The figures need matplotlib: pip install 'sihash[plots]'.") from None
 
 STYLE = {
     "font.size": 9,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sihash.datasets import loading
 from sihash.experiments import changes, fits, planes, selection, stream
 from sihash.experiments.lab import Lab, Progress, Run
 from sihash.experiments.methods import BASELINES, METHODS
@@ -24,6 +25,8 @@ def reproduce(
     What is recorded in ``out`` is not run again. Returns the path of the HTML report.
     """
     scale = SCALES[scale_name]
+    for name in data:  # one that is not there is told before hours are spent on the others
+        loading.read(name, mapped=True)
     wanted = EXPERIMENTS if what == "all" else (what,)
     lab = Lab(scale, Records(out / RECORDS))
     lab.execute(plan(wanted, data, scale), tell)
