@@ -36,9 +36,10 @@ class OpenedFile:
 
     def _has_log(self) -> bool:
         """Whether SQLite finds what it needs, or there is a log that must not be passed over."""
-        if not self._log.exists():
+        try:
+            return os.stat(self._log).st_size > 0 or self._index.exists()
+        except FileNotFoundError:
             return False
-        return self._index.exists() or self._log.stat().st_size > 0
 
     def _look(self) -> tuple[int, ...]:
         try:
