@@ -71,7 +71,11 @@ def test_creation_needs_two_classes_and_can_be_tried_again(folder):
     X, y = small.rows(10, seed=0)
     with pytest.raises(DatabaseError, match="two classes"):
         ImageDatabase.create(folder / "db", X, [1] * 10, **small.PARAMS)
-    with pytest.raises(DatabaseError, match="never finished"):
+    assert not (folder / "db").exists()
+    (folder / "db").mkdir()
+    with pytest.raises(DatabaseError, match="two classes"):
+        ImageDatabase.create(folder / "db", X, [1] * 10, **small.PARAMS)
+    with pytest.raises(DatabaseError, match="never finished"):  # the folder was not ours
         ImageDatabase(folder / "db")
     assert len(ImageDatabase.create(folder / "db", X, y, **small.PARAMS)) == 10
 
@@ -79,6 +83,13 @@ def test_creation_needs_two_classes_and_can_be_tried_again(folder):
 def test_an_unknown_index_is_refused_before_anything_is_written(folder):
     with pytest.raises(ValueError, match="index"):
         ImageDatabase.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": "magic"})
+    assert not (folder / "db").exists()
+
+
+def test_a_server_that_does_not_answer_is_refused_before_anything_is_written(folder):
+    index = "milvus+http://127.0.0.1:1/x"
+    with pytest.raises(DatabaseError, match=r"127\.0\.0\.1:1"):
+        ImageDatabase.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": index})
     assert not (folder / "db").exists()
 
 

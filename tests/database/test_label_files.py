@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from sihash.database import DatabaseError
 from sihash.database.label_files import labels_by_name
+from sihash.database.sources import open_source
 
 
 def table(folder, rows, kind="csv"):
@@ -76,3 +79,35 @@ def test_what_is_wrong_with_a_table_is_said(folder, ending, content, message):
     path.write_bytes(content)
     with pytest.raises(DatabaseError, match=message):
         labels_by_name(path, ["a.png"])
+
+
+# Where a table may be given.
+
+
+def picture(path, value=0, kind="PNG"):
+    Image.fromarray(np.full((20, 20, 3), value, np.uint8)).save(path, kind)
+    return path
+
+
+def test_a_table_labels_a_single_image_and_pictures_given_by_path(tmp_path):
+    one = picture(tmp_path / "one.png")
+    two = picture(tmp_path / "two.ppm", 200, "PPM")
+    table = tmp_path / "labels.csv"
+    table.write_text("file,label\none.png,dog\ntwo.ppm,cat\n")
+    assert open_source(one, table).labels == ["dog"]
+    assert open_source(str(two), str(table)).labels == ["cat"]
+    assert open_source([two, one], table).labels == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("source", [np.zeros((3, 2)), ["one.png"], "one.png", "."])
+def test_a_table_that_is_not_there_is_no_label(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    picture(tmp_path / "one.png")
+    with pytest.raises(DatabaseError, match=r"no file of labels at nosuch\.csv"):
+        open_source(source, "nosuch.csv")
+
+
+def test_a_column_of_labels_beside_vectors(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((3, 2), np.float32))
+    (tmp_path / "labels.csv").write_text("a\nb\na\n")
+    assert open_source(tmp_path / "x.npy", tmp_path / "labels.csv").labels == ["a", "b", "a"]

@@ -327,13 +327,15 @@ def test_the_codes_of_another_database_are_not_touched(database, tmp_path):
         other.search(X[:1].astype(np.float32), rank="hamming")
 
 
-def test_a_database_whose_server_is_away(tmp_path):
+def test_a_database_whose_server_is_away(tmp_path, monkeypatch):
     X, y = load_digits(return_X_y=True)
     url = f"milvus+http://127.0.0.1:{free_port()}/name"
+    monkeypatch.setattr("sihash.database.database.reach", lambda url: None)  # it was there then
     lonely = ImageDatabase.create(tmp_path / "db", X[:300], y[:300], index=url, n_bits=16, n_anchors=60)
     with pytest.raises(DatabaseError, match="No Milvus server answers"):
         lonely.search(X[:1].astype(np.float32))
     assert lonely.classify(X[:1].astype(np.float32))
+    assert "No Milvus server answers" in lonely.info()["index"]["problem"]
 
 
 def wait_until_refused(write):

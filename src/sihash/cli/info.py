@@ -33,13 +33,14 @@ def _text(facts: dict[str, Any]) -> str:
     features = "vectors" if facts["features"] == "none" else f"{facts['features']} features"
     index = facts["index"]
     recall = "" if index.get("recall") is None else f", recall {index['recall']:.4f}"
+    codes = index.get("problem") or f"{index['size']:,} codes"
     lines = [
         f"{facts['path']} (format {facts['format']})",
         f"items: {facts['n_items']:,}, {facts['n_unlabelled']:,} of them without a label",
         f"classes: {len(facts['classes'])}: {classes}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
         f"version {facts['version']}",
-        f"index: {index['kind']}, {index['size']:,} codes{recall}; ranking {facts['rank']}",
+        f"index: {index['kind']}, {codes}{recall}; ranking {facts['rank']}",
         f"waiting for the next update: {facts['n_waiting']:,} items that came or went",
         f"on disk: {facts['bytes']:,} bytes in {facts['n_segments']:,} segments",
         f"undo takes back: {facts['undoable'] or 'nothing'}",

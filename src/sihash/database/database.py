@@ -33,6 +33,7 @@ from sihash.database.catalogue import FILE
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
 from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
+from sihash.database.served import reach
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.writer import Progress, silent
@@ -135,8 +136,10 @@ class ImageDatabase:
             opened.features, opened.thumbnails = chosen, thumbnails
         elif features not in ("auto", "none"):
             raise DatabaseError(f"The source holds vectors; features={features!r} are made from images.")
-        if not index.startswith("milvus+"):
-            open_index(index, n_bits)  # refuses what there is not, before anything is read
+        if index.startswith("milvus+"):  # what there is not is refused before anything is read
+            reach(index)
+        else:
+            open_index(index, n_bits)
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_bits=n_bits, n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}

@@ -15,7 +15,7 @@ from sihash._typing import Array
 from sihash.database import files
 from sihash.database.answers import Problem
 from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.errors import DatabaseError
+from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.ranking import DEFAULT
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import to_learn_from, training_ids
@@ -55,12 +55,23 @@ def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, 
         "n_features": snapshot.width,
         "features": snapshot.meta["features"]["name"],
         "thumbnails": snapshot.meta["thumbnails"],
-        "index": snapshot.ranker.index.describe(),
+        "index": _about_index(snapshot),
         "rank": DEFAULT,
         "n_segments": len(snapshot.places.segments),
         "undoable": undoable.kind if undoable else None,
         "bytes": _n_bytes(root),
     }
+
+
+def _about_index(snapshot: Snapshot) -> dict[str, Any]:
+    """The index; of one on a server that is away, why."""
+    kind, _, on_server = snapshot.meta["index"].partition("+")
+    try:
+        return snapshot.ranker.index.describe()
+    except DatabaseError as error:
+        if not on_server or isinstance(error, CorruptFile):
+            raise
+        return {"kind": kind, "n_bits": snapshot.n_bits, "size": None, "problem": str(error)}
 
 
 def _n_bytes(root: Path) -> int:

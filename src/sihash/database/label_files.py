@@ -19,9 +19,18 @@ _JSON_LINES = (".jsonl", ".ndjson")
 
 
 def is_label_file(labels: Any) -> bool:
-    if not isinstance(labels, str | os.PathLike) or not Path(labels).is_file():
+    """Whether this is the path of a table of names and labels; one column is a label a line, and none."""
+    if not isinstance(labels, str | os.PathLike):
         return False
-    return Path(labels).suffix.lower() in (".csv", ".tsv", *_JSON_LINES)
+    path = Path(labels).expanduser()
+    if path.suffix.lower() not in (".csv", ".tsv", *_JSON_LINES):
+        return False
+    if not path.is_file():
+        raise DatabaseError(f"There is no file of labels at {path}.")
+    if path.suffix.lower() in _JSON_LINES:
+        return True
+    with open(path, "rb") as file:
+        return (b"\t" if path.suffix.lower() == ".tsv" else b",") in file.readline()
 
 
 def labels_by_name(path: Path, names: list[str]) -> list[Label]:

@@ -17,6 +17,8 @@ import numpy as np
 from sihash._typing import Array
 from sihash.database.errors import DatabaseError
 
+REACH_SECONDS = 10.0
+
 
 class ServedIndex:
     """See `sihash.index.CodeIndex`.
@@ -83,6 +85,14 @@ class ServedIndex:
     def describe(self) -> dict[str, Any]:
         with _told():
             return self._index.describe()
+
+
+def reach(url: str) -> None:
+    """Refuse a server that does not answer; nothing is made on it."""
+    with _told():
+        from sihash.index.milvus_connection import connected, parsed
+
+        connected(parsed(url)[0], REACH_SECONDS).close()
 
 
 @contextmanager

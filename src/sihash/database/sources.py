@@ -247,14 +247,14 @@ def _open(source: Any, labels: Any) -> Source:
         return _from_path(source, labels)
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.dtype != np.uint8:
         names = [f"row {k}" for k in range(len(source))]
-        return VectorSource(_numbers(source), None, names, _given_labels(labels, len(source)))
+        return VectorSource(_numbers(source), None, names, _labels_for(names, labels))
     images = list(source)
     if not images:
         raise DatabaseError("Nothing to add: the source is empty.")
     names = [
         printable(str(x)) if isinstance(x, str | os.PathLike) else f"image {k}" for k, x in enumerate(images)
     ]
-    return ImageSource(_readable(images), None, names, _given_labels(labels, len(images)))
+    return ImageSource(_readable(images), None, names, _labels_for(names, labels))
 
 
 def _numbers(X: Array) -> Array:
@@ -281,17 +281,13 @@ def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
     path = Path(source).expanduser()
     table = is_label_file(labels)
     if source not in NAMED and path.is_file() and _looks_like_image(path):
-        return ImageSource(_readable([path]), None, [printable(str(path))], _given_labels(labels, 1))
+        names = [printable(str(path))]
+        return ImageSource(_readable([path]), None, names, _labels_for(names, labels))
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True)
     n = len(collection.is_test)
     names = [printable(name) for name in collection.names or [f"row {k}" for k in range(n)]]
-    if table:
-        own = labels_by_name(Path(labels), names)
-    elif labels is not None and beside is None:
-        own = _given_labels(labels, n)
-    else:
-        own = _labels_of(collection, n)
+    own = _labels_of(collection, n) if labels is None or beside else _labels_for(names, labels)
     place = str(path.absolute()) if path.is_dir() else None
     made: Source
     if collection.holds_vectors:
@@ -305,9 +301,8 @@ def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
 def _looks_like_image(path: Path) -> bool:
     with open(path, "rb") as file:
         head = file.read(12)
-    return head.startswith((b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")) or (
-        head[:4] == b"RIFF" and head[8:] == b"WEBP"
-    )
+    starts = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n")
+    return head.startswith(starts) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
 
 
 def _labels_of(collection: Collection, n: int) -> list[Label]:
@@ -320,6 +315,13 @@ def _labels_of(collection: Collection, n: int) -> list[Label]:
         names = [plain_label(name) for name in collection.class_names]
         return [names[int(k)] for k in y]
     return [plain_label(label) for label in y.tolist()]
+
+
+def _labels_for(names: list[str], labels: Any) -> list[Label]:
+    """Labels of the caller, or of a table that says them by name."""
+    if is_label_file(labels):
+        return labels_by_name(Path(labels).expanduser(), names)
+    return _given_labels(labels, len(names))
 
 
 def _given_labels(labels: Any, n: int) -> list[Label]:

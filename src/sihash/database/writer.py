@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
@@ -217,6 +218,12 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
     known = {file.path for _, _, _, file in catalogue.files()} if known_table else set()
     found = [path for folder in (segments.FOLDER, MODELS) for path in (root / folder).iterdir()]
     return [p for p in found if _OURS.match(p.name) and p.relative_to(root).as_posix() not in known]
+
+
+def remove_folder(root: Path) -> None:
+    """Take away what a failed creation made; whoever comes meanwhile finds it busy, or gone."""
+    with suppress(DatabaseError, OSError), locked(root / WRITER, "is creating it"):
+        shutil.rmtree(root)
 
 
 def prepare_folder(root: Path) -> None:
