@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from sihash._typing import Array
+from sihash.wholefile import whole_file
 
 FORMAT = "sihash"
 VERSION = 1
@@ -47,19 +47,9 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[st
     blob = safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
     digest = hashlib.sha256(blob).hexdigest().encode()
     place = _digest_place(blob)
-    # Not the tempfile module: its files are closed to everyone else, a model's permissions follow the umask.
-    temporary = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    try:
-        with open(temporary, "xb") as file:
-            for piece in (blob[:place], digest, memoryview(blob)[place + 64 :]):
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
+    with whole_file(target) as file:
+        for piece in (blob[:place], digest, memoryview(blob)[place + 64 :]):
+            file.write(piece)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -121,14 +111,3 @@ def _digest_place(blob: bytes) -> int:
     """Where the 64 digest characters stand. The header JSON is quoted inside, so the key occurs once."""
     key = b'"sha256":"'
     return blob.index(key) + len(key)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names of the files in a folder to the disk."""
-    if os.name == "nt":  # directories cannot be opened there
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

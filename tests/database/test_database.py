@@ -553,6 +553,18 @@ def test_evaluation_and_bits(db):
     assert bits.classes == [0, 1, 2]
 
 
+def test_queries_that_cannot_be_used_are_told(db):
+    X, y = small.rows(20, seed=3)
+    X[4] = np.nan
+    with pytest.warns(UserWarning, match=r"1 queries cannot be used and are left out, row 4 for one"):
+        assert db.evaluate(X, y).n_queries == 19
+    with (
+        pytest.warns(UserWarning, match="2 queries"),
+        pytest.raises(DatabaseError, match="no query to evaluate with"),
+    ):
+        db.evaluate(np.full((2, 8), np.nan, np.float32), [0, 1])
+
+
 def test_listing_by_pages_and_classes(db):
     assert [i.id for i in db.items(offset=58, limit=5)] == [58, 59]
     assert [i.label for i in db.items(classes=[1], limit=3)] == [1, 1, 1]

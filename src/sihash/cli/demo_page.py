@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sihash.cli.page import answer, document, figure, table
-from sihash.cli.writing import whole_file
+from sihash.wholefile import whole_file
 
 if TYPE_CHECKING:
     from sihash.cli.demo import Search

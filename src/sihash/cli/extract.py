@@ -9,7 +9,7 @@ import typer
 
 from sihash.cli.output import REJECTED, emit, progress_bar, talk
 from sihash.cli.shared import AllowRejects, Json, Mean, Size, Std, Tensor, check_vectors, numbers
-from sihash.cli.writing import whole_file
+from sihash.wholefile import whole_file
 
 
 def extract(

@@ -11,7 +11,7 @@ import typer
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
 from sihash.cli.shared import Database, Json
-from sihash.cli.writing import whole_file
+from sihash.wholefile import whole_file
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -390,6 +391,15 @@ class ImageDatabase:
         if isinstance(opened, ImageSource):
             opened.features = self.features
         blocks = list(opened.blocks(lambda _: set()))
+        if opened.rejects:
+            first = opened.rejects[0]
+            warnings.warn(
+                f"{len(opened.rejects)} queries cannot be used and are left out, {first.name} for one: "
+                f"{first.reason}.",
+                stacklevel=3,
+            )
+        if not blocks:
+            raise DatabaseError("There is no query to evaluate with: nothing could be read from the source.")
         X = np.concatenate([block.vectors for block in blocks])
         y = [label for block in blocks for label in block.labels]
         if None in y:

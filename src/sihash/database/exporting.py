@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from sihash.database.catalogue import Catalogue
 from sihash.database.errors import DatabaseError
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
+from sihash.wholefile import whole_file
 
 
 def export(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
@@ -22,14 +21,11 @@ def export(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
     writers = {".parquet": _write_parquet, ".npz": _write_npz}
     if path.suffix.lower() not in writers:
         raise DatabaseError(f"The file to export to must end in .parquet or .npz, got {path.name}.")
-    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix.lower()}")
     try:
-        writers[path.suffix.lower()](snapshot, catalogue, temporary)
-        os.replace(temporary, path)
+        with whole_file(path) as file:
+            writers[path.suffix.lower()](snapshot, catalogue, file)
     except OSError as error:
-        raise DatabaseError(f"{path} could not be written: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        raise DatabaseError(str(error)) from error
 
 
 def _parts(snapshot: Snapshot, catalogue: Catalogue) -> Iterator[tuple[Segment, Array, list[Any]]]:
@@ -49,7 +45,7 @@ def _are_numbers(snapshot: Snapshot) -> bool:
     )
 
 
-def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
+def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -68,7 +64,7 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None
         ],
         metadata={"n_bits": str(snapshot.n_bits), "version": str(snapshot.version)},
     )
-    with parquet.ParquetWriter(path, schema) as out:
+    with parquet.ParquetWriter(file, schema) as out:
         for segment, rows, items in _parts(snapshot, catalogue):
             labels = [snapshot.classes.get(item[2]) for item in items]
             flat = pyarrow.array(np.ascontiguousarray(segment.vectors[rows]).reshape(-1))
@@ -87,7 +83,7 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None
             out.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
 
 
-def _write_npz(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
+def _write_npz(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None:
     """``X``, ``y``, ``ids``, ``names``, ``codes``, ``n_bits``; ``y`` of an unlabelled item is "" or −1."""
     ids, labels, names = [], [], []
     for segment, rows, items in _parts(snapshot, catalogue):
@@ -99,7 +95,7 @@ def _write_npz(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
     y = np.array([missing if label is None else label if numbers else str(label) for label in labels])
     every = np.concatenate([np.empty(0, dtype=np.int64), *ids])
     np.savez(
-        path,
+        file,
         X=snapshot.vectors(every),
         y=y,
         ids=every,

@@ -21,7 +21,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.errors import CorruptFile
-from sihash.modelfile import sync_folder
+from sihash.wholefile import sync_folder
 
 CHUNK = 1 << 22  # bytes hashed at a time
 

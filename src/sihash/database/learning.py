@@ -74,4 +74,4 @@ def update(hasher: SIH, places: Places, width: int, training: Training) -> tuple
     try:
         return hasher.update(*new, remove=gone.tolist()), len(fresh), len(gone)
     except ValueError as error:
-        raise DatabaseError(f"The hash functions cannot be updated, learn from scratch: {error}") from error
+        raise DatabaseError(f"The hash functions cannot be updated: {error}") from error

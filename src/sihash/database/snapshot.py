@@ -173,7 +173,7 @@ class Snapshot:
             plain = plain_label(label)
             number = number_of.get(label, number_of.get(plain))
             if number is None:
-                raise NoSuchItem(f"No class is named {plain!r}; info() lists those there are.")
+                raise NoSuchItem(f"No class is named {plain!r}; the info of the database lists all.")
             numbers.append(number)
         ids = self.item_classes().with_class(np.array(numbers, dtype=np.int64))
         return ids[self.places.alive(ids)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import platformdirs
 
 from sihash.datasets.dataset import Dataset, Reject
+from sihash.wholefile import whole_file
 
 _VERSION = 1  # raise it when the same settings give other features
 
@@ -49,6 +48,5 @@ def write(entry: str, data: Dataset) -> None:
     if data.y_train is not None and data.y_test is not None:
         arrays |= {"y_train": data.y_train, "y_test": data.y_test}
     folder().mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder(), suffix=".tmp", delete=False) as file:
+    with whole_file(folder() / f"{entry}.npz") as file:
         np.savez(file, plain=np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8), **arrays)
-    os.replace(file.name, folder() / f"{entry}.npz")
