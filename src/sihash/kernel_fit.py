@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.utils import assert_all_finite
 
 from sihash._typing import Array
 from sihash.checks import check_count
@@ -23,6 +24,8 @@ def fit_kernel_map(
     Only the rows that are drawn for anchors and width are normalised here, never all of ``X``.
     """
     mean = mean_of_rows(X) if isinstance(X, np.ndarray) else X.mean(axis=0, dtype=np.float64)
+    if not np.isfinite(mean).all():
+        assert_all_finite(X, input_name="X")
     if isinstance(kernel_width, str):
         if kernel_width != "auto":
             raise ValueError(f"kernel_width must be 'auto' or a number, got {kernel_width!r}.")

@@ -202,6 +202,19 @@ def test_a_vector_that_most_rows_are_does_not_set_the_width():
     assert (hasher.predict(few.astype(np.float32)) == y).mean() > 0.9
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_none_are_refused(dtype, bad):
+    X, y = blobs(300)
+    hasher = small().fit(X, y)
+    spoilt = X.astype(dtype)
+    spoilt[250, 3] = bad
+    for learn in (hasher.fit, hasher.add):
+        with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
+            learn(spoilt, y)
+    assert len(hasher.ids_) == 300
+
+
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match=r"at least two classes, got 1 class"):
         small().fit(np.eye(4), [1, 1, 1, 1])

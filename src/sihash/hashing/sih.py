@@ -504,7 +504,11 @@ class SIH(Hasher):
         if isinstance(X, Matrix):  # checked where it lies
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X, labels.as_labels(y, len(X))
-        X = validate_data(self, X, dtype=[np.float32, np.float64], reset=reset, ensure_min_samples=1)
+        # Of the rows of a fit the kernel map takes the mean anyway, and sees there whether all are finite.
+        seen_later = reset and isinstance(X, np.ndarray) and X.dtype == np.float32
+        X = validate_data(
+            self, X, dtype=[np.float32, np.float64], reset=reset, ensure_all_finite=not seen_later
+        )
         check_float32(X)
         return X, labels.as_labels(y, len(X))
 
