@@ -103,7 +103,7 @@ class Source:
         them; the others are skipped.
         """
         taken = [k for k in fresh if contents[k] not in reasons] if reasons else fresh
-        self._taken.update(contents[k] for k in taken)
+        self._taken.update(contents if len(taken) == len(contents) else [contents[k] for k in taken])
         if len(taken) < len(contents):
             for k in sorted(set(range(len(contents))).difference(taken)):
                 name = self.names[numbers[k]]
