@@ -26,6 +26,7 @@ from sihash.database import (
     verify,
 )
 from sihash.database.lock import locked
+from sihash.database.writer import new_folder
 
 
 def brute_force(db, query_code, k, labels=None):
@@ -78,6 +79,17 @@ def test_creation_needs_two_classes_and_can_be_tried_again(folder):
     with pytest.raises(DatabaseError, match="never finished"):  # the folder was not ours
         ImageDatabase(folder / "db")
     assert len(ImageDatabase.create(folder / "db", X, y, **small.PARAMS)) == 10
+
+
+def test_a_creation_that_another_one_overtook_takes_nothing_away(folder):
+    def overtaken():
+        with new_folder(folder / "db"):
+            small.make(folder / "db").close()
+            raise DatabaseBusy("for the test")
+
+    with pytest.raises(DatabaseBusy):
+        overtaken()
+    assert len(ImageDatabase(folder / "db")) == 60
 
 
 def test_an_unknown_index_is_refused_before_anything_is_written(folder):

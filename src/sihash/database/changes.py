@@ -29,8 +29,7 @@ from sihash.database.writer import (
     Progress,
     Writer,
     disk_errors_told,
-    prepare_folder,
-    remove_folder,
+    new_folder,
     sweep,
     write_models,
     writing,
@@ -47,26 +46,7 @@ def create(
     progress: Progress,
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1."""
-    was_there = root.exists()
-    try:
-        with disk_errors_told(root):
-            prepare_folder(root)
-        return _create(root, source, hasher, meta, train_per_class, progress)
-    except BaseException:
-        if not was_there:
-            remove_folder(root)
-        raise
-
-
-def _create(
-    root: Path,
-    source: Source,
-    hasher: SIH,
-    meta: dict[str, Any],
-    train_per_class: int | None,
-    progress: Progress,
-) -> AddReport:
-    with writing(root, create=True) as writer:
+    with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
         writer.catalogue.lay_out()

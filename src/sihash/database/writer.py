@@ -220,14 +220,34 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
     return [p for p in found if _OURS.match(p.name) and p.relative_to(root).as_posix() not in known]
 
 
-def remove_folder(root: Path) -> None:
-    """Take away what a failed creation made; whoever comes meanwhile finds it busy, or gone."""
+@contextmanager
+def new_folder(root: Path) -> Iterator[None]:
+    """A folder for a new database; if that fails, and the folder was not there before, it goes again."""
+    was_there = root.exists()
+    try:
+        with disk_errors_told(root):
+            _prepare_folder(root)
+        yield
+    except BaseException:
+        if not was_there:
+            _discard(root)
+        raise
+
+
+def _discard(root: Path) -> None:
+    """Delete an unfinished database. Whoever comes meanwhile finds it busy, or gone; one that another
+    process has finished stays.
+    """
     with suppress(DatabaseError, OSError), locked(root / WRITER, "is creating it"):
+        if (root / FILE).is_file():
+            with closing(Catalogue(root)) as catalogue:
+                if catalogue.last_operation():
+                    return
         shutil.rmtree(root)
 
 
-def prepare_folder(root: Path) -> None:
-    """A folder for a new database: not there yet, empty, or left by an unfinished creation."""
+def _prepare_folder(root: Path) -> None:
+    """It is not there yet, empty, or left by an unfinished creation."""
     expected = {segments.FOLDER, MODELS, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
     if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):
         raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
