@@ -198,7 +198,8 @@ class ImageDatabase:
         if len(some):
             searching.margins(snapshot, snapshot.vectors(some))
         _ = snapshot.ranker
-        snapshot.item_classes()
+        if snapshot.kept_classes.n:  # somebody searches by class; else reading them would only be in the way
+            snapshot.item_classes()
 
     def search(
         self,
