@@ -322,10 +322,11 @@ class TestLooking:
 
     def test_of_many_items_a_sample_asks_the_rest(self, place, monkeypatch):
         assert invoke("evaluate", place / "db", "--json")[1]["protocol"] == "leave one out"
-        monkeypatch.setattr("sihash.database.inspecting.QUERIES", 5)
-        data = invoke("evaluate", place / "db", "--json")[1]
-        assert (data["n_queries"], data["n_database"]) == (5, 19)
-        assert data["protocol"] == "a sample of the items against the rest"
+        for n in (5, 20):
+            monkeypatch.setattr("sihash.database.inspecting.QUERIES", n)
+            data = invoke("evaluate", place / "db", "--json")[1]
+            assert (data["n_queries"] + data["n_left_out"], data["n_database"]) == (n, 24 - n)
+            assert data["protocol"] == "a sample of the items against the rest"
 
     def test_evaluate_refuses_what_does_not_go_together(self, place):
         assert invoke("evaluate", place / "db", "--against-train")[0] == 2

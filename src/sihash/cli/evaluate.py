@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Coded = tuple[Array, Any]  # packed codes, labels
 
-ONE_OUT, AGAINST = "leave one out", "queries against a database"
+AGAINST = "queries against a database"
 
 
 def evaluate(
@@ -72,9 +72,8 @@ def _of_database(path: str, queries: str | None, k: list[int]) -> dict[str, Any]
     with ImageDatabase(path) as opened:
         scores = opened.evaluate(queries, k=k)
         balance = opened.bits().balance
-    sampled = scores.n_queries + scores.n_left_out <= scores.n_database
-    protocol = AGAINST if queries else "a sample of the items against the rest" if sampled else ONE_OUT
-    return {**_result(scores, protocol), "mean_imbalance": float(abs(2 * balance - 1).mean())}
+    apart = AGAINST if queries else "a sample of the items against the rest"
+    return {**_result(scores, apart), "mean_imbalance": float(abs(2 * balance - 1).mean())}
 
 
 def _of_codes(queries: Coded, stored: Coded | None, n_bits: int | None, k: list[int]) -> dict[str, Any]:
@@ -83,16 +82,16 @@ def _of_codes(queries: Coded, stored: Coded | None, n_bits: int | None, k: list[
     scores = against_database(*queries, *stored, k=k) if stored else leave_one_out(*queries, k=k)
     bits = bit_statistics(stored[0] if stored else queries[0], n_bits)
     return {
-        **_result(scores, AGAINST if stored else ONE_OUT),
+        **_result(scores, AGAINST),
         "mean_imbalance": bits.mean_imbalance,
         "mean_correlation": bits.mean_correlation,
     }
 
 
-def _result(scores: RetrievalScores, protocol: str) -> dict[str, Any]:
-    """Scores in plain types."""
+def _result(scores: RetrievalScores, apart: str) -> dict[str, Any]:
+    """Scores in plain types; ``apart`` says who asked whom, where not each item asked all others."""
     return {
-        "protocol": protocol,
+        "protocol": "leave one out" if scores.leaves_one_out else apart,
         "n_queries": scores.n_queries,
         "n_left_out": scores.n_left_out,
         "n_database": scores.n_database,

@@ -42,7 +42,8 @@ class RetrievalScores:
 
     ``precision[ρ]`` and ``recall[ρ]`` are for the ball of radius ρ and together the precision–recall curve;
     ``precision_at[k]`` and ``mAP_at[k]`` are for the first k items. Without any query to ask, all are NaN.
-    ``n_database`` is the number of items that each query was compared with.
+    ``n_database`` is the number of items that each query was compared with; ``leaves_one_out`` says that
+    these were all items but itself.
     """
 
     mAP: float
@@ -51,6 +52,7 @@ class RetrievalScores:
     n_queries: int
     n_left_out: int
     n_database: int
+    leaves_one_out: bool
     precision_at: dict[int, float] = field(default_factory=dict)
     mAP_at: dict[int, float] = field(default_factory=dict)
 
@@ -186,6 +188,7 @@ def _score(
         n_queries=sums.n_queries,
         n_left_out=sums.n_left_out,
         n_database=len(database[0]) - skip_self,
+        leaves_one_out=skip_self,
         precision_at=precision_at,
         mAP_at=mAP_at,
     )
