@@ -17,7 +17,7 @@ from sihash.database import files
 from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import DatabaseError, NoSuchItem
-from sihash.database.labels import ItemClasses
+from sihash.database.item_classes import ItemClasses
 from sihash.database.ranking import Ranker, fits_table, semantic_index
 from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
