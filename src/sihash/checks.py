@@ -16,9 +16,10 @@ def check_float32(X: Array) -> None:
     """Refuse rows in float64 that float32, in which rows are kept, cannot hold or tell apart."""
     if X.dtype != np.float64 or not len(X):
         return
-    if np.abs(X).max() > np.finfo(np.float32).max:
+    largest = np.abs(X).max()
+    if largest > np.finfo(np.float32).max:
         raise ValueError("X holds numbers beyond 3e38, the range of float32; scale its columns down first.")
-    scale = np.abs(X).max() or 1.0
+    scale = largest or 1.0  # squares of the smallest numbers would vanish
     mean, sums = X.mean(axis=0), np.zeros(3)
     for start in range(0, len(X), 4096):
         part = X[start : start + 4096]
