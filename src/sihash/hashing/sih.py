@@ -31,6 +31,8 @@ from sihash.kernel import KernelMap
 from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import team
 
+FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
+
 
 class SIH(Hasher):
     """Supervised incremental hashing: m binary SVMs over kernel features, one multi-class SVM over the codes.
@@ -177,12 +179,7 @@ class SIH(Hasher):
         X, y = noted._check_training(engine.take(X), y, reset=True)
         names = ids_of_rows.new_ids(ids, len(X), 0, {})
         report = Report("fit", n_added=len(X))
-        self._learn(engine, X, y, names, report, check_random_state(self.random_state), 0)
-        self.n_features_in_ = noted.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
-        if hasattr(noted, "feature_names_in_"):
-            self.feature_names_in_ = noted.feature_names_in_
-        return self
+        return self._learn(engine, X, y, names, report, check_random_state(self.random_state), 0, noted)
 
     def _learn(
         self,
@@ -193,8 +190,9 @@ class SIH(Hasher):
         report: Report,
         rng: np.random.RandomState,
         next_key: int,
+        noted: SIH,
     ) -> Self:
-        """Learn everything from these rows: kernel map, words, SVMs."""
+        """Learn everything from these rows: kernel map, words, SVMs. ``noted`` knows their features."""
         settings = self._settings()
         classes, numbers = labels.encode(y)
         if len(classes) < 2:
@@ -211,7 +209,7 @@ class SIH(Hasher):
                     settings, engine, kernel, X, numbers, classes.tolist(), words, names, next_key
                 )
             learner.run(report)
-        return self._take(learner, report, rng, (report.n_steps, report.total_seconds / len(X)))
+        return self._take(learner, report, rng, (report.n_steps, report.total_seconds / len(X)), noted)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch: `fit` at first, `add` from then on. New labels need no announcement."""
@@ -287,7 +285,7 @@ class SIH(Hasher):
             everything = np.concatenate([everything, X.astype(np.float32, copy=False)])
         all_labels, all_names = labels.as_labels(old + y, len(everything)), [*learner.key_of, *names]
         next_key = learner.next_key + len(y)
-        return self._learn(learner.engine, everything, all_labels, all_names, report, rng, next_key)
+        return self._learn(learner.engine, everything, all_labels, all_names, report, rng, next_key, self)
 
     def refresh_anchors(self) -> Self:
         """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
@@ -316,10 +314,15 @@ class SIH(Hasher):
             twin.run(report)
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
-        return self._take(twin, report, rng, self._scratch)
+        return self._take(twin, report, rng, self._scratch, self)
 
     def _take(
-        self, learner: Learner, report: Report, rng: np.random.RandomState, scratch: tuple[float, float]
+        self,
+        learner: Learner,
+        report: Report,
+        rng: np.random.RandomState,
+        scratch: tuple[float, float],
+        noted: SIH,
     ) -> Self:
         """Make a finished learner the present one, all of it at once: Ctrl-C leaves the old one or this."""
         assert learner.class_svm is not None
@@ -336,7 +339,8 @@ class SIH(Hasher):
             "_rng": rng,
             "_scratch": scratch,
         }
-        self.__dict__.update(fitted)
+        features = {name: value for name, value in vars(noted).items() if name in FEATURES}
+        self.__dict__ = {k: v for k, v in vars(self).items() if k not in FEATURES} | fitted | features
         return self
 
     def __copy__(self) -> Self:
