@@ -321,6 +321,15 @@ def test_a_warm_start_of_another_size_is_refused():
         solve_binary(Phi[:, :3], Y, 1.0, warm=warm)
 
 
+@pytest.mark.parametrize("C", [1e3, 1e5])
+def test_dependent_features_and_a_large_C(C):
+    """Rounding then outweighs the 1 on the diagonal of the Hessian, which is not definite any more."""
+    rng = np.random.RandomState(0)
+    Phi = (rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 5).astype(np.float32)
+    Y = np.where(Phi[:, :2] > 5 + rng.standard_normal((300, 2)), 1, -1).astype(np.int8)
+    assert_certificate(solve_binary(Phi, Y, C, tol=0.1), Phi, Y, C, 0.1)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_too_few_steps_are_said_and_the_bounds_hold_all_the_same(method):
     Phi, Y = problem(500, 6, 3, noise=3.0)

@@ -40,7 +40,8 @@ class Line:
         start = self.start if start is None else start
         D = np.ascontiguousarray(self.D.T, dtype=np.float32)
         width = np.full(len(self.D), WIDTH)
-        return step_lengths(self.rows, D, every, C, width, np.sum(self.D**2, axis=1), start)
+        w_dot_d, d_dot_d = np.sum(self.W * self.D, axis=1), np.sum(self.D**2, axis=1)
+        return step_lengths(self.rows, D, every, C, width, w_dot_d, d_dot_d, start)
 
     def value(self, j, t):
         return (
@@ -73,6 +74,25 @@ def test_the_true_slope_at_the_start_corrects_the_sample():
     """A slope that is nearer to zero than the sample says is sooner there."""
     line = Line(0)
     assert (line.lengths(start=0.5 * line.start) < line.lengths()).all()
+
+
+def test_where_rows_stop_pulling_the_error_at_the_start_does_not_stay():
+    """Clean rows, all in the wrong at no weights, nearly none behind the first step.
+
+    The sample is off at the start by as much as its rows pull there. Carried along to lengths at which no
+    row pulls, that is a slope of its own, and the step goes several times too far, or hardly anywhere.
+    """
+    n, rng = 20_000, np.random.RandomState(0)
+    Y = np.where(rng.uniform(size=(n, 1)) < 0.5, 1, -1).astype(np.int8)
+    Phi = (Y * rng.uniform(0.2, 2.0, (n, 1))).astype(np.float32)
+    rows = RowBlocks.of(Phi, Y=Y)
+    for block in rows:
+        block.scratch = {"Y": block["Y"], "Z": np.zeros((block.n, 1), np.float32)}
+    D, none = np.ones((1, 1), np.float32), np.zeros(1)
+    for off in (0.97, 1.0, 1.03):  # the true slope beside that of the sample
+        slope = np.array([-C * float(Y[:, 0] @ Phi[:, 0]) * off])
+        (t,) = step_lengths(rows, D, 1, C, np.array([WIDTH]), none, np.ones(1), slope)
+        assert 4 < t < 7  # the last rows stop pulling between 0.75 / 0.2 and 1.25 / 0.2
 
 
 def test_uphill_stays():

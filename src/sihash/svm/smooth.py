@@ -46,6 +46,7 @@ TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
 HOPE = 1.2  # times the allowed gap: what may be left outside the strongest directions
 NEAR = 3  # times the allowed gap: so near, sweeps of dual ascent are likely to get there ...
 FEW_BITS, MAX_SWEEPS = 8, 2  # ... and for so few bits, so many of them cost less than a step
+REFINED_AFTER = 4  # steps: the shared Hessian, if more than a few bits are open then
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 MAX_STEPS = 300
@@ -114,6 +115,8 @@ class _Run:
 
     def step(self) -> None:
         M, bits = self.M, self.bits
+        if self.n_taken == REFINED_AFTER and len(bits) > FEW_BITS:
+            M.refine_factor(bits)
         late = self.n_taken - OWN_HESSIAN_AFTER
         if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
             self._take_own_hessians()
@@ -125,6 +128,7 @@ class _Run:
             self.every,
             M.C,
             M.width[bits],
+            np.einsum("jd,jd->j", M.W[bits], direction),
             np.einsum("jd,jd->j", direction, direction),
             np.einsum("jd,jd->j", gradient, direction),
         )

@@ -19,21 +19,32 @@ ENOUGH_ROWS = 5_000
 
 
 def step_lengths(
-    rows: RowBlocks, D: Array, every: int, C: float, width: Array, d_dot_d: Array, start_slope: Array
+    rows: RowBlocks,
+    D: Array,
+    every: int,
+    C: float,
+    width: Array,
+    w_dot_d: Array,
+    d_dot_d: Array,
+    start_slope: Array,
 ) -> Array:
     """Lengths ``t ≥ 0`` that nearly minimise ``½‖w + t d‖² + C Σ h(z + t v)`` for every bit.
 
     ``D`` (d × bits) holds the directions, the blocks the margins ``Z`` in their scratch; every ``every``-th
-    row is asked. ``start_slope`` is the true (negative) derivative at 0: there the sample cannot be wrong.
+    row is asked. ``start_slope`` is the true (negative) derivative at 0: what the sample gets wrong there is
+    put right at other lengths, as far as the rows still pull as they did at 0.
     """
+    true_pull = (w_dot_d - start_slope) / C
     scale, missed = np.ones_like(start_slope), np.zeros_like(start_slope)
     for _ in range(MAX_LADDERS):
         scale *= REACH**missed  # a direction of another size: the ladder before the last one, or behind it
         scaled = (D * scale).astype(np.float32)
-        (pull,) = rows.total(_pulls, scaled, every, width.astype(np.float32))
-        t, missed = _meet_zero(
-            scale * start_slope + LENGTHS[:, None] * scale**2 * d_dot_d - C * (pull - pull[0])
-        )
+        pull, likeness = rows.total(_pulls, scaled, every, width.astype(np.float32))
+        # The sample's error at 0 times its regression on the pulls there: 1 at length 0, and 0 where no row
+        # is left to pull. Subtracting all of it everywhere would mistake that error for a slope.
+        share = np.clip(likeness / np.maximum(likeness[0], 1e-30), 0, 1)
+        pull += share * (scale * true_pull - pull[0])
+        t, missed = _meet_zero(scale * w_dot_d + LENGTHS[:, None] * scale**2 * d_dot_d - C * pull)
         missed = np.where(start_slope < 0, missed, 0)
         if not missed.any():
             break
@@ -55,23 +66,30 @@ def _meet_zero(slope: Array) -> tuple[Array, Array]:
     return t, np.where(found, np.where(above == 1, -1.0, 0.0), 1.0)
 
 
-def _pulls(block: Block, D: Array, every: int, width: Array) -> tuple[Array]:
+def _pulls(block: Block, D: Array, every: int, width: Array) -> tuple[Array, Array]:
     Y, Z = block.scratch["Y"][::every], np.ascontiguousarray(block.scratch["Z"][::every])
     V = np.matmul(block["Phi"][::every], D)
     V *= Y
-    return (block.n / max(len(Z), 1) * _pulls_of(Z, V, LENGTHS.astype(np.float32), width),)
+    share = block.n / max(len(Z), 1)
+    pull, likeness = _pulls_of(Z, V, LENGTHS.astype(np.float32), width)
+    return share * pull, share * likeness
 
 
 @numba.njit(nogil=True, cache=True)
-def _pulls_of(Z: Array, V: Array, lengths: Array, width: Array) -> Array:
-    """``Σ p v`` at ``z + t v`` for every length ``t`` (lengths × bits)."""
+def _pulls_of(Z: Array, V: Array, lengths: Array, width: Array) -> tuple[Array, Array]:
+    """``Σ p v`` at ``z + t v`` for every length ``t`` (lengths × bits), and ``Σ p v · p₀ v``, ``p₀`` at 0."""
     n, m = Z.shape
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
     steep, sums = one / width, np.zeros((len(lengths), m), np.float32)
+    likeness, first = np.zeros((len(lengths), m), np.float32), np.zeros(m, np.float32)
     for i in range(n):
+        for j in range(m):
+            first[j] = min(max(half + (one - Z[i, j]) * steep[j], zero), one) * V[i, j]
         for k in range(len(lengths)):
             t = lengths[k]
             for j in range(m):
                 u = one - Z[i, j] - t * V[i, j]
-                sums[k, j] += min(max(half + u * steep[j], zero), one) * V[i, j]
-    return sums
+                pull = min(max(half + u * steep[j], zero), one) * V[i, j]
+                sums[k, j] += pull
+                likeness[k, j] += pull * first[j]
+    return sums, likeness
