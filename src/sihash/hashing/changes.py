@@ -88,7 +88,7 @@ def append(
                 first[id(block)] = block.n
                 touched.append(block)
             part = own[start : start + block.room]
-            block.append({name: values[part] for name, values in table.items()})
+            block.append(table, part)
             start += len(part)
     for block in touched:
         add_arrays(block, {name: t for name, t in row_arrays.items() if name not in block.arrays})

@@ -71,11 +71,15 @@ class Block:
         twin.n_shared = self.n
         return twin
 
-    def append(self, rows: dict[str, Array]) -> None:
-        """Write rows into the spare room."""
-        n = self.n + len(rows["Phi"])
-        for name, values in rows.items():
-            self.arrays[name][self.n : n] = values
+    def append(self, table: dict[str, Array], rows: Array | None = None) -> None:
+        """Write rows into the spare room: all of a table, or those with these numbers."""
+        n = self.n + len(table["Phi"] if rows is None else rows)
+        for name, values in table.items():
+            room = self.arrays[name][self.n : n]
+            if rows is not None and values.dtype == room.dtype:
+                np.take(values, rows, axis=0, out=room, mode="clip")  # straight there; other modes buffer
+            else:
+                room[:] = values if rows is None else values[rows]
         self.n = n
 
     def drop(self, rows: Array) -> None:
