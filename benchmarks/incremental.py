@@ -1,4 +1,4 @@
-"""Updates beside learning from scratch, on CIFAR-10 GIST: share of the time, and mAP of both.
+"""Updates beside learning from scratch, on CIFAR-10 GIST or MNIST: share of the time, and mAP of both.
 
 ``python -m benchmarks.incremental`` prints a row for every kind of change; ``--stream`` adds 50 updates in
 a row, ``--growth`` the same change on half and on all of the rows. Times are shares of a fit from scratch
@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from benchmarks.data import FEATURES, load
 from benchmarks.timing import timed
 
-from sihash import SIH, datasets
+from sihash import SIH
 from sihash._typing import Array
 from sihash.evaluation import leave_one_out
 
@@ -29,7 +30,7 @@ class Bench:
     """Shuffled training rows, test rows, and hashers with one set of parameters."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        data = datasets.load("cifar10", features="gist")
+        data = load(args.data)
         order = np.random.RandomState(0).permutation(len(data.X_train))[: args.rows]
         self.X, self.y = np.ascontiguousarray(data.X_train[order]), np.asarray(data.y_train)[order]
         self.X_test, self.y_test = data.X_test, np.asarray(data.y_test)
@@ -72,6 +73,7 @@ class Bench:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", default="cifar10", choices=sorted(FEATURES))
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--anchors", type=int, default=1000)
     parser.add_argument("--how", default="kmeans", help="how anchors are chosen: random or kmeans")

@@ -11,7 +11,8 @@ import argparse
 from functools import partial
 
 import numpy as np
-from benchmarks.search import FEATURES, N_QUERIES, K, best_of, filled, fitted, many_codes
+from benchmarks.data import FEATURES
+from benchmarks.search import N_QUERIES, K, best_of, filled, fitted, many_codes
 from benchmarks.timing import timed
 
 from sihash._typing import Array

@@ -14,6 +14,7 @@ from functools import partial
 
 import faiss
 import numpy as np
+from benchmarks.data import FEATURES, load
 from benchmarks.timing import timed
 from threadpoolctl import threadpool_limits
 
@@ -25,7 +26,6 @@ from sihash.evaluation.ranked import mean_average_precision, mean_precision_at
 from sihash.index import ScanIndex
 from sihash.index.faiss_index import FaissIndex
 
-FEATURES = {"cifar10": "gist", "mnist": "pixels"}
 N_QUERIES = 100
 K = 10
 
@@ -56,7 +56,7 @@ def random_codes(n: int, n_bits: int) -> Array:
 
 
 def fitted(args: argparse.Namespace) -> tuple[SIH, datasets.Dataset]:
-    data = datasets.load(args.data, features=FEATURES[args.data])
+    data = load(args.data)
     return SIH(n_bits=args.bits, random_state=0).fit(data.X_train, data.y_train), data
 
 

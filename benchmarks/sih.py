@@ -18,16 +18,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from benchmarks.data import FEATURES, load
 from benchmarks.timing import timed
 
-from sihash import SIH, datasets, kernel
+from sihash import SIH, kernel
 from sihash._typing import Array
 from sihash.baselines import SDH
 from sihash.evaluation import leave_one_out
 from sihash.svm import balance, slopes, smooth_machines, steplength
 from sihash.threads import n_threads
-
-FEATURES = {"cifar10": "gist", "mnist": "pixels"}
 
 
 def main() -> None:
@@ -43,7 +42,7 @@ def main() -> None:
     if args.what == "memory":
         memory(args)
         return
-    data = datasets.load(args.data, features=FEATURES[args.data])
+    data = load(args.data)
     X, y = np.ascontiguousarray(data.X_train, dtype=np.float32), data.y_train
     if args.what == "speed":
         speed(X, y, args)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "timing")
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("data", "timing"))
 
 
 @pytest.mark.parametrize("name", NAMES)
