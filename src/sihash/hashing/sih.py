@@ -13,17 +13,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sihash import codes, labels
+from sihash import labels
 from sihash._typing import Array
 from sihash.checks import check_count, check_float32
 from sihash.engines import Engine, Matrix, open_engine
-from sihash.engines.matrix import encode_blocks, is_dask_array
-from sihash.hasher import Hasher, check_shapes
 from sihash.hashing import changes, ids_of_rows, persistence
-from sihash.hashing.calibration import probabilities
 from sihash.hashing.codebook import make_codebook
-from sihash.hashing.learner import Learner, new_learner, second_stage
-from sihash.hashing.objective import Objective
+from sihash.hashing.hash_functions import HashFunctions
+from sihash.hashing.learner import Learner, new_learner
 from sihash.hashing.outgrown import has_outgrown
 from sihash.hashing.report import Report
 from sihash.hashing.settings import Settings
@@ -34,7 +31,7 @@ from sihash.threads import team
 FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
 
 
-class SIH(Hasher):
+class SIH(HashFunctions):
     """Supervised incremental hashing: m binary SVMs over kernel features, one multi-class SVM over the codes.
 
     Minimises eq. 1 of Ozdemir, Najibi and Davis, *Supervised Incremental Hashing* (BMVC 2016),
@@ -120,12 +117,7 @@ class SIH(Hasher):
     [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
 
-    # What `fit` finds, beside the attributes above.
-    classes_: Array
-    kernel_: KernelMap
-    bit_coef_: Array
-    class_coef_: Array
-    objective_: Objective
+    # What `fit` finds, beside the hash functions.
     report_: Report
     n_iter_: int
     _learner: Learner | None
@@ -347,14 +339,7 @@ class SIH(Hasher):
         """As deep as `copy.deepcopy`: two hashers must not write into the rows of one."""
         return copy.deepcopy(self)
 
-    # Using.
-
-    def transform(self, X: Any) -> Any:
-        """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
-        if is_dask_array(X):
-            check_is_fitted(self)
-            return encode_blocks(X, self.kernel_, self.bit_coef_)
-        return super().transform(X)
+    # The training rows.
 
     def training_hashes(self) -> tuple[Array, Array]:
         """What `transform` gives for the training rows, in the order of ``ids_``, and where this is certain.
@@ -363,26 +348,6 @@ class SIH(Hasher):
         may decide the bit, the row is not certain; `transform` has the last word.
         """
         return self._learner_to_update().hashes()
-
-    def _scores(self, X: Array) -> Array:
-        return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
-
-    def predict(self, X: Any) -> Array:
-        """The class that the second stage sees in the code of each row."""
-        B = codes.sign(self.decision_function(X))
-        return self.classes_[np.argmax(second_stage(B, self.class_coef_), axis=1)]
-
-    def predict_proba(self, X: Any) -> Array:
-        """Class probabilities (n × n_classes) by the second stage, calibrated on the training rows."""
-        return self.code_proba(codes.sign(self.decision_function(X)))
-
-    def code_proba(self, B: Array) -> Array:
-        """Class probabilities of codes (n × n_bits): ±1, or between them where a bit is in doubt."""
-        return probabilities(second_stage(B, self.class_coef_), self._calibrated())
-
-    def _calibrated(self) -> Array:
-        """Fitted when first asked for, from the rows that the learner holds; a file brings it along."""
-        return self._calibration if self._learner is None else self._learner.calibrate()
 
     @property
     def codes_(self) -> Array:
@@ -417,29 +382,8 @@ class SIH(Hasher):
             tensors |= more_tensors
         self._write(path, header, tensors)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        header = {"classes": labels.to_json(self.classes_), "width": self.kernel_.width}
-        header["objective"] = vars(self.objective_)
-        tensors = {
-            "mean": self.kernel_.mean,
-            "anchors": self.kernel_.anchors,
-            "bit_coef": self.bit_coef_,
-            "class_coef": self.class_coef_,
-            "calibration": self._calibrated(),
-        }
-        return header, tensors
-
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
-        self.classes_ = labels.from_json(header["classes"])
-        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
-        self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
-        m, n_classes = len(self.bit_coef_), len(self.classes_)
-        shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
-        check_shapes(tensors, shapes | {"calibration": (1 + n_classes,)})
-        self._calibration: Array = tensors["calibration"]
-        self.objective_ = Objective(
-            *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
-        )
+        super()._set_state(header, tensors)
         self._learner, self._stored = None, None
         self._rng = check_random_state(self.random_state)
         if "learner" in header:
@@ -464,6 +408,10 @@ class SIH(Hasher):
         self._restore(stored)
         return self
 
+    def _calibrated(self) -> Array:
+        """Fitted when first asked for, from the rows that the learner holds."""
+        return super()._calibrated() if self._learner is None else self._learner.calibrate()
+
     def _restore(self, stored: persistence.StoredLearner) -> None:
         engine = open_engine(self.engine)
         self._learner = stored.restore(self._settings(), engine, self.kernel_, self.class_coef_)
@@ -487,9 +435,6 @@ class SIH(Hasher):
             unknown = wanted[int(np.argmin(positions))]
             raise KeyError(f"Cannot remove the class {unknown!r}: classes_ lists the classes there are.")
         return self._learner_to_update().live[np.unique(positions)]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "bit_coef_")
 
     def _settings(self) -> Settings:
         check_count("n_anchors", self.n_anchors)

@@ -92,9 +92,9 @@ class SmoothMachines(Machines):
         Where most rows are in one of them it stays: all rows alike is then near enough.
         """
         width = self.width[bits]
-        n_near = sum(self.rows.map(_count_in_bands, width))
-        if n_near <= FEW_NEAR * len(self.rows):
-            every = max(1, n_near // (SAMPLE_PER_FEATURE * self.rows.n_features))
+        near, asked = np.sum(self.rows.map(_count_in_bands, width), axis=0)
+        if near <= FEW_NEAR * asked:
+            every = max(1, int(near / asked * len(self.rows)) // (SAMPLE_PER_FEATURE * self.rows.n_features))
             self._factor, self._directions = _factor(self.rows, self.C * every, _in_bands, width, every), None
             self.rho[:], self.scale[:] = 0, 1  # measured against another matrix
 
@@ -193,16 +193,22 @@ def _evenly_spaced(block: Block, every: int) -> tuple[Array, None]:
     return np.arange(0, block.n, every), None
 
 
-def _count_in_bands(block: Block, width: Array) -> int:
-    return len(_in_bands(block, width, 1)[0])
+def _count_in_bands(block: Block, width: Array) -> tuple[int, int]:
+    """How many rows are in a band, of how many that were asked: every eighth tells."""
+    Z = block.scratch["Z"][::8]
+    return int(np.count_nonzero(_within(Z, width).any(axis=1))), len(Z)
 
 
 def _in_bands(block: Block, width: Array, every: int) -> tuple[Array, Array]:
     """Every ``every``-th row that is in a band, and ``√ω``: ω is ``1/width`` there, averaged over bits."""
-    within = np.abs(1 - block.scratch["Z"]) < (width / 2).astype(np.float32)
-    omega = within @ (1 / width / len(width)).astype(np.float32)
+    omega = _within(block.scratch["Z"], width) @ (1 / width / len(width)).astype(np.float32)
     index = np.flatnonzero(omega)[::every]
     return index, np.sqrt(omega[index])
+
+
+def _within(Z: Array, width: Array) -> Array:
+    """Which margins are in the band of their bit."""
+    return np.abs(1 - Z) < (width / 2).astype(np.float32)
 
 
 def rescore(block: Block, bits: Array, W: Array) -> tuple[Array]:

@@ -1,0 +1,84 @@
+"""What learning leaves behind: hash functions, and a second stage that sees classes in their codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sihash import codes, labels
+from sihash._typing import Array
+from sihash.engines.matrix import encode_blocks, is_dask_array
+from sihash.hasher import Hasher, check_shapes
+from sihash.hashing.calibration import probabilities
+from sihash.hashing.learner import second_stage
+from sihash.hashing.objective import Objective
+from sihash.kernel import KernelMap
+
+
+class HashFunctions(Hasher):
+    """Kernel map, binary SVMs and multi-class SVM in use; `sihash.SIH` learns them and keeps them up to date.
+
+    A model file with ``updatable=False`` holds exactly this.
+    """
+
+    classes_: Array
+    kernel_: KernelMap
+    bit_coef_: Array
+    class_coef_: Array
+    objective_: Objective
+    _calibration: Array
+
+    def transform(self, X: Any) -> Any:
+        """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
+        if is_dask_array(X):
+            check_is_fitted(self)
+            return encode_blocks(X, self.kernel_, self.bit_coef_)
+        return super().transform(X)
+
+    def _scores(self, X: Array) -> Array:
+        return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
+
+    def predict(self, X: Any) -> Array:
+        """The class that the second stage sees in the code of each row."""
+        B = codes.sign(self.decision_function(X))
+        return self.classes_[np.argmax(second_stage(B, self.class_coef_), axis=1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities (n × n_classes) by the second stage, calibrated on the training rows."""
+        return self.code_proba(codes.sign(self.decision_function(X)))
+
+    def code_proba(self, B: Array) -> Array:
+        """Class probabilities of codes (n × n_bits): ±1, or between them where a bit is in doubt."""
+        return probabilities(second_stage(B, self.class_coef_), self._calibrated())
+
+    def _calibrated(self) -> Array:
+        return self._calibration
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "bit_coef_")
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        header = {"classes": labels.to_json(self.classes_), "width": self.kernel_.width}
+        header["objective"] = vars(self.objective_)
+        tensors = {
+            "mean": self.kernel_.mean,
+            "anchors": self.kernel_.anchors,
+            "bit_coef": self.bit_coef_,
+            "class_coef": self.class_coef_,
+            "calibration": self._calibrated(),
+        }
+        return header, tensors
+
+    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+        self.classes_ = labels.from_json(header["classes"])
+        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
+        self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
+        m, n_classes = len(self.bit_coef_), len(self.classes_)
+        shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
+        check_shapes(tensors, shapes | {"calibration": (1 + n_classes,)})
+        self._calibration = tensors["calibration"]
+        self.objective_ = Objective(
+            *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
+        )
