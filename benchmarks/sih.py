@@ -25,7 +25,7 @@ from sihash import SIH, kernel
 from sihash._typing import Array
 from sihash.baselines import SDH
 from sihash.evaluation import leave_one_out
-from sihash.svm import balance, slopes, smooth_machines, steplength
+from sihash.svm import balance, shared_hessian, slopes, steplength
 from sihash.threads import n_threads
 
 
@@ -90,7 +90,7 @@ def products_watched() -> Iterator[list[float]]:
         finally:
             spent.append(time.perf_counter() - start)
 
-    modules: tuple[Any, ...] = (kernel, balance, slopes, steplength, smooth_machines)
+    modules: tuple[Any, ...] = (kernel, balance, slopes, steplength, shared_hessian)
     for module in modules:
         module.np = Watched()
     try:

@@ -19,11 +19,11 @@ from svm_problems import (
     problem,
 )
 
-from sihash.svm import ocas, smooth, smooth_machines
+from sihash.svm import ocas, smooth
 from sihash.svm.binary import solve_machines
-from sihash.svm.blocks import BLOCK_ROWS, Block, Memory, RowBlocks
+from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.counting import add_arrays
-from sihash.svm.smooth_machines import SmoothMachines, _evenly_spaced, _gram_of_part
+from sihash.svm.smooth_machines import SmoothMachines
 
 D, M_BITS, C = 4, 3, 2.0
 
@@ -226,40 +226,3 @@ def test_scores_follow_weights_taken_from_other_rows(method):
     solve_machines(second, 0.01)
     for block in second.rows:
         np.testing.assert_allclose(second.snapshot().scores(block), block["Phi"] @ second.W.T, atol=1e-3)
-
-
-def test_the_gram_matrix_reads_no_row_that_was_let_go():
-    """On disk a row read again after its release would be mapped again, and stay."""
-
-    class Wiping(Memory):
-        def release(self, array):
-            array[:] = np.nan
-
-    Phi, Y = problem(9000, 5, 1)
-    blocks = RowBlocks.of(Phi.copy(), Y=Y).blocks
-    sample = np.concatenate([block["Phi"][::2] for block in blocks]).astype(float)
-    gram = _gram_of_part(RowBlocks(blocks, Wiping()), _evenly_spaced, 2)
-    np.testing.assert_allclose(gram, sample.T @ sample, rtol=1e-4, atol=0.05)
-
-
-def test_the_refined_hessian_is_the_mean_of_those_of_the_bits(monkeypatch):
-    """``I + C/width Σ φφᵀ`` over the band of each bit; where most rows are in a band it stays as it was."""
-    monkeypatch.setattr(smooth_machines, "SAMPLE_PER_FEATURE", 1000)  # all rows
-    Phi, Y = problem(9000, 12, 5)
-    machines = SmoothMachines(RowBlocks.of(Phi, Y=Y), 3.0)
-    machines.width[:] = [0.1, 0.2, 0.3, 0.1, 0.2]
-    bits, margins = np.array([0, 2, 3]), np.random.RandomState(0).uniform(0, 4, (9000, 3)).astype(np.float32)
-    mean = np.zeros((12, 12))
-    for k, j in enumerate(bits):
-        band = Phi[np.abs(1 - margins[:, k]) < machines.width[j] / 2].astype(float)
-        mean += (np.eye(12) + 3.0 / machines.width[j] * band.T @ band) / len(bits)
-    for start, block in zip(range(0, 9000, BLOCK_ROWS), machines.rows, strict=True):
-        block.scratch["Z"] = margins[start : start + block.n]
-    first = machines.factor()
-    machines.refine_factor(bits)
-    L = machines.factor().astype(float)
-    np.testing.assert_allclose(L @ L.T, mean, rtol=1e-3, atol=1e-3 * mean.max())
-    assert not np.allclose(L, first)
-    machines.width[:] = 4
-    machines.refine_factor(bits)
-    np.testing.assert_array_equal(machines.factor(), L.astype(np.float32))

@@ -15,10 +15,10 @@ The weights are good before the gap shows it. What is missing then lies in a few
 and moving the shares ``p`` closes it without moving the weights (`sihash.svm.balance`, `sihash.svm.dual`).
 
 L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width
-Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. The matrix is taken
-from a sample of rows. Where that guess is poor (few rows near the margin, as in data that separate well) a
-bit gets its own Hessian after some steps (`sihash.svm.band`), and on few rows OCAS takes over what is left:
-an optimum next to zero is its home ground.
+Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. Where that guess is poor
+(few rows near the margin, as in data that separate well) the shared Hessian is refined from the bands after
+some steps (`sihash.svm.shared_hessian`); bits that are still open later get one of their own
+(`sihash.svm.band`), and on few rows OCAS takes over what is left: an optimum next to zero is its home ground.
 """
 
 from __future__ import annotations
