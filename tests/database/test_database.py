@@ -614,6 +614,20 @@ def test_readers_follow_writers(db):
         assert small.seen(reader) == small.seen(db)
 
 
+def test_what_a_service_opens_is_loaded_before_the_first_search(db, monkeypatch):
+    served = ImageDatabase(db.path, background=True)
+    monkeypatch.setattr("sihash.database.reader.Snapshot", None)  # it makes no more of them
+    assert [len(answer.hits) for answer in served.search_ids([0, 1], k=3)] == [3, 3]
+
+
+def test_damage_is_told_by_the_first_search_not_when_a_service_opens(db):
+    for path in (db.path / "segments").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    served = ImageDatabase(db.path, background=True)
+    with pytest.raises(CorruptFile):
+        served.search(small.QUERIES)
+
+
 def test_a_writer_never_works_with_the_version_before(db):
     """Searches may go on with it while the new one is loaded beside them; an addition must not."""
     served = ImageDatabase(db.path, background=True)

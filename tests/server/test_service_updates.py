@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from services import FIRST_CLASSES, IS_SOAK, N_KNOWN, TOKEN, memory_of, running, wait_until
+from services import FIRST_CLASSES, IS_SOAK, N_KNOWN, TOKEN, application, memory_of, running, wait_until
 
 from sihash.client import Client, ServiceError
 from sihash.database import ImageDatabase
@@ -233,6 +234,14 @@ def test_what_the_processes_of_a_service_are_given(template, tmp_path, monkeypat
             assert TOKEN not in environment.values()
             given["update_process" in (place / "cmdline").read_text()] = environment[THREADS]
     assert given == {False: "1", True: of_the_user or str(max(1, os.cpu_count() - 1))}
+
+
+def test_no_look_for_garbage_goes_through_all_that_is_loaded(template, tmp_path):
+    """It would stop every answer of a worker for a tenth of a second and more."""
+    with application(shutil.copytree(template, tmp_path / "digits"), tmp_path):
+        frozen = gc.get_freeze_count()
+        assert frozen > 10 * len(gc.get_objects())
+    assert gc.get_freeze_count() < frozen
 
 
 def wait_for_version(service, version):

@@ -9,6 +9,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -57,8 +58,8 @@ class ImageDatabase:
     path : path
         A folder that `create` made.
     background : bool
-        Load a new model version beside the searches, which go on with the one before until it is there,
-        instead of in the first search after an update.
+        Load the model version in force at once, and a later one beside the searches, which go on with the
+        one before until it is there, instead of each in the first search that needs it.
 
     Examples
     --------
@@ -80,6 +81,9 @@ class ImageDatabase:
         if not (self.path / FILE).is_file():
             raise DatabaseError(f"There is no database at {self.path}; make one with create.")
         self._reader = Reader(self.path, self._warm_up if background else None)
+        if background:
+            with suppress(DatabaseError):  # the first search will tell
+                self._read(self._warm_up)
 
     @classmethod
     def create(
@@ -193,11 +197,12 @@ class ImageDatabase:
         return searching.query_vectors(queries, lambda: self.features)
 
     def _warm_up(self, snapshot: Snapshot) -> None:
-        """Make what the first search would have to make."""
+        """Make what the first search would have to make, by searching for an item."""
         some = snapshot.places.live_ids()[:1]
         if len(some):
-            searching.margins(snapshot, snapshot.vectors(some))
-        _ = snapshot.ranker
+            scores = searching.margins(snapshot, snapshot.vectors(some))
+            ask = searching.wanted(10, None, None, None)
+            searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail)
         if snapshot.kept_classes.n:  # somebody searches by class; else reading them would only be in the way
             snapshot.item_classes()
 
