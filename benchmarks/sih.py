@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -76,26 +76,37 @@ def speed(X: Array, y: Array, args: argparse.Namespace) -> None:
 
 @contextmanager
 def products_watched() -> Iterator[list[float]]:
-    """Seconds of all threads inside `np.matmul`, where the kernel map and the smoothed solver call it."""
+    """Seconds of all threads inside products, where the kernel map and the smoothed solver call them.
+
+    These are `np.matmul` and the sparse product of `slopes`.
+    """
     spent: list[float] = []
 
-    class Watched:
-        def __getattr__(self, name: str) -> Any:
-            return matmul if name == "matmul" else getattr(np, name)
+    def watched(product: Callable[..., Any]) -> Callable[..., Any]:
+        def timed_product(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return product(*args, **kwargs)
+            finally:
+                spent.append(time.perf_counter() - start)
 
-    def matmul(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
-        try:
-            return np.matmul(*args, **kwargs)
-        finally:
-            spent.append(time.perf_counter() - start)
+        return timed_product
+
+    class Watched:
+        matmul = staticmethod(watched(np.matmul))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
 
     modules: tuple[Any, ...] = (kernel, balance, slopes, steplength, shared_hessian)
+    sparse = slopes.add_sparse_product
     for module in modules:
         module.np = Watched()
+    slopes.add_sparse_product = watched(sparse)
     try:
         yield spent
     finally:
+        slopes.add_sparse_product = sparse
         for module in modules:
             module.np = np
 

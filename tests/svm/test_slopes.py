@@ -11,36 +11,50 @@ WIDTH = 0.5
 
 
 def block_at(Phi, Y, W, bits):
-    """A block whose scratch holds the margins of ``bits`` by the weights ``W`` (d × bits)."""
+    """A block whose scratch holds margins and slopes of ``bits`` by the weights ``W`` (d × bits)."""
     block = Block(len(Phi), 0, Phi=Phi, Y=Y, pi0=np.full(Y.shape, -1, np.float32))
-    block.scratch = {"Y": np.ascontiguousarray(Y[:, bits]), "Z": Y[:, bits] * (Phi @ W)}
+    Z = Y[:, bits] * (Phi @ W)
+    block.scratch = {"Y": np.ascontiguousarray(Y[:, bits]), "Z": Z, "P": slopes_at(Z).astype(np.float32)}
     return block
 
 
+def slopes_at(z):
+    return np.clip(0.5 + (1 - z) / WIDTH, 0, 1)
+
+
 def assert_evaluated(block, found, W, bits, atol):
-    """Margins, shares and sums are those of the weights ``W``."""
+    """Margins, shares and sums are those of the weights ``W``; the last of the sums is left to the caller."""
     Phi, Y = block["Phi"].astype(float), block["Y"][:, bits].astype(float)
     z = Y * (Phi @ W)
-    p = np.clip(0.5 + (1 - z) / WIDTH, 0, 1)
+    p = slopes_at(z)
     h = np.maximum(1 - z, 0)
     np.testing.assert_allclose(block.scratch["Z"], z, atol=1e-4)
     np.testing.assert_allclose(block["pi0"][:, bits], p, atol=1e-3)
+    np.testing.assert_array_equal(block["pi0"][:, bits], block.scratch["P"])
     others = np.setdiff1d(np.arange(block["Y"].shape[1]), bits)
     assert (block["pi0"][:, others] == -1).all(), "shares of other bits are left alone"
-    for own, sums in zip(found, ((p * Y).T @ Phi, p.sum(0), h.sum(0), (h - p * (1 - z)).sum(0)), strict=True):
+    for own, sums in zip(
+        found[:4], ((p * Y).T @ Phi, p.sum(0), h.sum(0), (h - p * (1 - z)).sum(0)), strict=True
+    ):
         np.testing.assert_allclose(own, sums, rtol=1e-4, atol=atol)
 
 
+@pytest.mark.parametrize("by_change", [False, True])
+@pytest.mark.parametrize("sparse", [0, 1])
 @pytest.mark.parametrize(("d", "m"), [(5, 1), (30, 3), (200, 32), (1001, 7), (1500, 20)])
-def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(d, m):
+def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(d, m, sparse, by_change, monkeypatch):
+    monkeypatch.setattr(slopes, "SPARSE", sparse)
     assert slopes._sizes(d, m)[0] * d * m <= slopes.SMALL_PRODUCT
     Phi, Y = problem(700, d, m + 2, seed=d)
     bits = np.arange(1, m + 1)
     rng = np.random.RandomState(m)
     W, move = (rng.standard_normal((2, d, m)) / np.sqrt(d)).astype(np.float32)
     block = block_at(Phi, Y, W, bits)
-    found = slopes.evaluate(block, move, np.full(m, WIDTH, np.float32), bits, "pi0")
-    assert_evaluated(block, found, W.astype(float) + move, bits, atol=0.1)
+    before = block.scratch["P"].copy()
+    kept = (before * Y[:, bits]).T.astype(float) @ Phi if by_change else 0
+    g, *sums = slopes.evaluate(block, move, by_change, np.full(m, WIDTH, np.float32), bits, "pi0")
+    assert_evaluated(block, (kept + g, *sums), W.astype(float) + move, bits, atol=0.1)
+    np.testing.assert_array_equal(sums[-1], np.count_nonzero(block.scratch["P"] != before, axis=0))
 
 
 @pytest.mark.parametrize("one_word", [False, True])
@@ -54,6 +68,7 @@ def test_where_the_margins_are(one_word, cold):
     block = block_at(Phi, Y, W.astype(np.float32), bits)
     found = slopes.evaluate_here(block, np.full(4, WIDTH, np.float32), bits, "pi0")
     assert_evaluated(block, found, W, bits, atol=1e-2)
+    assert (found[-1] == 300).all(), "all of them are new"
 
 
 def test_few_rows_go_through_at_once():
@@ -62,3 +77,12 @@ def test_few_rows_go_through_at_once():
         assert stack >= 1
         assert chunk % stack == 0
         assert chunk == stack or chunk * d * 4 <= slopes.CACHE
+
+
+@pytest.mark.parametrize("share", [0, 0.05, 0.3, 1])
+def test_the_sparse_product_is_the_product(share):
+    rng = np.random.RandomState(0)
+    R = np.where(rng.uniform(size=(61, 9)) < share, rng.standard_normal((61, 9)), 0).astype(np.float32)
+    Phi, g = rng.standard_normal((61, 33)).astype(np.float32), np.ones((9, 33), np.float32)
+    slopes.add_sparse_product(g, R, Phi)
+    np.testing.assert_allclose(g, 1 + R.T.astype(float) @ Phi, atol=1e-5)

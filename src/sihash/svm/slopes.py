@@ -3,6 +3,9 @@
 A few hundred rows at a time go through both products, so that the second finds them in the cache: memory is
 what tall, narrow products wait for. And the products are cut so small that OpenBLAS has kernels for them
 which copy nothing.
+
+The second product need only take what changed. In most steps most slopes stay at 0 or 1, so the change of ``g
+= Σ p y φ`` is a sparse matrix times Φ: of a fifth of the entries on CIFAR-10, of a twentieth on MNIST.
 """
 
 from __future__ import annotations
@@ -16,34 +19,43 @@ from sihash.svm.blocks import Block
 SMALL_PRODUCT = 10**6  # multiplications, up to which OpenBLAS does not copy
 CACHE = 2**20  # bytes of the features that a core has at hand
 SHORTEST_CHUNK = 60  # rows: a loop over shorter ones would spend its time in Python
+SPARSE = 0.4  # share of changed slopes, up to which the sparse product is the faster one
 
 
-def evaluate(block: Block, move: Array, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
+def evaluate(
+    block: Block, move: Array, by_change: bool, width: Array, bits: Array, slot: str
+) -> tuple[Array, ...]:
     """Move the margins ``Z`` in the block's scratch by the change of weights ``move`` (d × bits).
 
-    The slopes become the shares of ``bits`` in ``slot``. Returns this block's ``g = Σ p y φ`` (bits × d),
-    ``Σ p``, ``Σ h`` and ``Σ (h − p (1 − z))``.
+    The slopes ``p`` replace those of before, ``P`` in the scratch, and become the shares of ``bits`` in
+    ``slot``. Returns what this block adds to ``g = Σ p y φ`` (bits × d): its change if
+    ``by_change``, else all of it. And ``Σ p``, ``Σ h``, ``Σ (h − p (1 − z))``, and how many slopes changed.
     """
-    Phi, Y, Z, shares = block["Phi"], block.scratch["Y"], block.scratch["Z"], block[slot]
+    Phi, shares = block["Phi"], block[slot]
+    Y, Z, P = (block.scratch[name] for name in "YZP")
     d, m = move.shape
     stack, chunk = _sizes(d, m)
     g, part = np.zeros((m, d), np.float32), np.empty((m, d), np.float32)
     V, R = np.empty((chunk, m), np.float32), np.empty((chunk, m), np.float32)
-    sums = np.zeros((3, m))
+    sums = np.zeros((4, m))
     for start in range(0, block.n, chunk):
         rows = slice(start, min(start + chunk, block.n))
         n = rows.stop - start
         _scores(Phi[rows], move, stack, V[:n])
-        _slopes(Z[rows], V[:n], Y[rows], width, R[:n], shares[rows], bits, sums)
-        g += np.matmul(R[:n].T, Phi[rows], out=part)
+        _slopes(Z[rows], V[:n], Y[rows], P[rows], by_change, width, R[:n], shares[rows], bits, sums)
+        if np.count_nonzero(R[:n]) <= SPARSE * n * m:
+            add_sparse_product(g, R[:n], Phi[rows])
+        else:
+            g += np.matmul(R[:n].T, Phi[rows], out=part)
     return g.astype(np.float64), *sums  # in this thread: whoever adds them up has no time to convert
 
 
 def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
-    """The same where the margins are."""
-    Phi, Y, Z = block["Phi"], block.scratch["Y"], block.scratch["Z"]
-    R, sums = np.empty_like(Z), np.zeros((3, len(bits)))
-    _slopes(Z, None, Y, width, R, block[slot], bits, sums)
+    """The same where the margins are, with all of ``g``; no slopes were there before."""
+    Phi, Y, Z, P = block["Phi"], *(block.scratch[name] for name in "YZP")
+    R, sums = np.empty_like(Z), np.zeros((4, len(bits)))
+    P[:] = np.nan
+    _slopes(Z, None, Y, P, False, width, R, block[slot], bits, sums)
     # Without weights all slopes are 1, and the rows of a block mostly have one code.
     alike = len(R) > 0 and (R[0] == R).all()
     g = np.outer(R[0], np.matmul(np.ones(len(R), np.float32), Phi)) if alike else np.matmul(R.T, Phi)
@@ -66,12 +78,22 @@ def _scores(Phi: Array, W: Array, stack: int, out: Array) -> None:
 
 @numba.njit(nogil=True, cache=True)
 def _slopes(
-    Z: Array, V: Array | None, Y: Array, width: Array, R: Array, shares: Array, bits: Array, sums: Array
+    Z: Array,
+    V: Array | None,
+    Y: Array,
+    P: Array,
+    by_change: bool,
+    width: Array,
+    R: Array,
+    shares: Array,
+    bits: Array,
+    sums: Array,
 ) -> None:
+    """Move margins and slopes; ``R`` becomes ``y`` times the slopes, or times their change."""
     n, m = Z.shape
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
-    steep, p_of = one / width, np.empty(m, np.float32)
-    part = np.zeros((3, m), np.float32)
+    steep = one / width
+    part = np.zeros((4, m), np.float32)
     for i in range(n):
         for j in range(m):
             z = Z[i, j] if V is None else Z[i, j] + Y[i, j] * V[i, j]
@@ -79,13 +101,34 @@ def _slopes(
             p = min(max(half + u * steep[j], zero), one)
             h = max(u, zero)
             Z[i, j] = z
-            R[i, j] = p * Y[i, j]
-            p_of[j] = p
+            before = P[i, j]
+            R[i, j] = (p - before if by_change else p) * Y[i, j]
+            P[i, j] = p
+            part[3, j] += p != before
             part[0, j] += p
             part[1, j] += h
             part[2, j] += h - p * u
         for j in range(m):  # a loop of its own, or the one above could not use vector instructions
-            shares[i, bits[j]] = p_of[j]
-    for k in range(3):
+            shares[i, bits[j]] = P[i, j]
+    for k in range(4):
         for j in range(m):
             sums[k, j] += part[k, j]
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def add_sparse_product(g: Array, R: Array, Phi: Array) -> None:
+    """``g += Rᵀ Φ``, for ``R`` (rows × bits) mostly zeros. Four rows at a time, so as to read ``g`` less."""
+    n, m = R.shape
+    at, factor = np.empty(n + 3, np.intp), np.empty(n + 3, np.float32)
+    for j in range(m):
+        k = 0
+        for i in range(n):
+            at[k], factor[k] = i, R[i, j]
+            k += R[i, j] != 0
+        at[k : k + 3], factor[k : k + 3] = 0, 0
+        own = g[j]
+        for a in range(0, k, 4):
+            f0, f1, f2, f3 = factor[a], factor[a + 1], factor[a + 2], factor[a + 3]
+            row0, row1, row2, row3 = Phi[at[a]], Phi[at[a + 1]], Phi[at[a + 2]], Phi[at[a + 3]]
+            for e in range(len(own)):
+                own[e] += f0 * row0[e] + f1 * row1[e] + f2 * row2[e] + f3 * row3[e]

@@ -49,6 +49,9 @@ FEW_BITS, MAX_SWEEPS = 8, 2  # ... and for so few bits, so many of them cost les
 REFINED_AFTER = 4  # steps: the shared Hessian, if more than a few bits are open then
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
+# A plane is summed up anew, not changed, where it has shrunk to little: what rounding the large one lost
+# would stay. And now and then, against what many small losses come to.
+MANY_CHANGES, SUMMED_ANEW_EVERY = 0.3, 16
 MAX_STEPS = 300
 FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
 
@@ -78,6 +81,7 @@ class _Run:
         self.log = Log()
         self.n_taken = 0
         self.every = max(1, len(self.rows) // ENOUGH_ROWS)
+        self.changed = 1.0  # share of the slopes that the last pass changed
         self.own: dict[int, BandHessian] = {}
         self.balance: Balance | None = None
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
@@ -103,7 +107,7 @@ class _Run:
         M.own_arrays(None if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
-        self.rows.map(_lay_out, bits)
+        self.rows.map(_lay_out, bits, None if len(stale) else M.latest[bits])
         if len(stale):
             self._evaluate(None)
         else:
@@ -175,13 +179,17 @@ class _Run:
         M.clock += 1
         width = M.width[bits].astype(np.float32)
         where = width, bits, f"pi{slot}"
+        by_change = self.n_taken % SUMMED_ANEW_EVERY > 0 and self.changed <= MANY_CHANGES
         if move is None:
             sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate_here, *where)
         else:
             W = np.ascontiguousarray(move.T, dtype=np.float32)
-            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, *where)
+            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, by_change, *where)
         assert sums is not None
-        g, a, risk, smoothing = sums
+        g, a, risk, smoothing, changed = sums
+        if by_change:
+            g += M.bundle.g[bits, :, M.latest[bits]].swapaxes(0, 1)
+        self.changed = changed.sum() / (len(self.rows) * len(bits))
         M.bundle.put(bits, slot, g, a)
         self.gradient = M.W[bits] - M.C * g.sum(axis=0)
         M.latest[bits], M.fresh[bits] = slot, True
@@ -333,17 +341,21 @@ class _Run:
         return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
 
 
-# What the blocks do. Scratch: Y and Z (margins) for the open bits.
+# What the blocks do. Scratch, for the open bits: Y, Z (margins) and P (slopes: shares of the latest planes).
 
 
 def _only_bits(block: Block, bits: Array) -> Block:
     return Block(block.n, 0, Phi=block["Phi"], Y=np.ascontiguousarray(block["Y"][:, bits]))
 
 
-def _lay_out(block: Block, bits: Array) -> None:
-    Y, Z = np.empty((block.n, len(bits)), np.int8), np.empty((block.n, len(bits)), np.float32)
+def _lay_out(block: Block, bits: Array, latest: Array | None) -> None:
+    """With the shares in the slots ``latest``, one a bit, if there are any yet."""
+    shape = block.n, len(bits)
+    Y, Z, P = np.empty(shape, np.int8), np.empty(shape, np.float32), np.empty(shape, np.float32)
     _pick(block["Y"], block["S"], bits, Y, Z)
-    block.scratch |= {"Y": Y, "Z": Z}
+    for slot in () if latest is None else np.unique(latest):
+        _pick_shares(block[f"pi{slot}"], bits, latest == slot, P)
+    block.scratch |= {"Y": Y, "Z": Z, "P": P}
 
 
 def _put_back(block: Block, bits: Array) -> None:
@@ -354,7 +366,7 @@ def _drop(block: Block, bits: Array, still: Array, moved: bool) -> None:
     """Put the margins of ``bits`` back, if they have moved, and go on with those numbered ``still``."""
     if moved:
         _put_back(block, bits)
-    block.scratch |= {name: np.ascontiguousarray(block.scratch[name][:, still]) for name in ("Y", "Z")}
+    block.scratch |= {name: np.ascontiguousarray(block.scratch[name][:, still]) for name in "YZP"}
 
 
 @numba.njit(nogil=True, cache=True)
@@ -364,6 +376,15 @@ def _pick(signs: Array, scores: Array, bits: Array, Y: Array, Z: Array) -> None:
         for k in range(len(bits)):
             Y[i, k] = signs[i, bits[k]]
             Z[i, k] = np.float32(Y[i, k]) * scores[i, bits[k]]
+
+
+@numba.njit(nogil=True, cache=True)
+def _pick_shares(shares: Array, bits: Array, chosen: Array, P: Array) -> None:
+    """Shares of those bits that are ``chosen``, to ``P``."""
+    for i in range(len(P)):
+        for k in range(len(bits)):
+            if chosen[k]:
+                P[i, k] = shares[i, bits[k]]
 
 
 @numba.njit(nogil=True, cache=True)
