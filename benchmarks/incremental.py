@@ -35,7 +35,8 @@ class Bench:
         self.X, self.y = np.ascontiguousarray(data.X_train[order]), np.asarray(data.y_train)[order]
         self.X_test, self.y_test = data.X_test, np.asarray(data.y_test)
         self.classes = np.unique(self.y)
-        self.params: dict[str, Any] = {"kernel_width": 0.8, "anchors": args.how, "solver": args.solver}
+        width = args.width if args.width == "auto" else float(args.width)
+        self.params: dict[str, Any] = {"kernel_width": width, "anchors": args.how, "solver": args.solver}
         self.params |= {"n_anchors": args.anchors, "random_state": 0}
         self.fit(np.arange(0, len(self.X), 20))  # compiled kernels are loaded outside the timer
 
@@ -77,6 +78,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--anchors", type=int, default=1000)
     parser.add_argument("--how", default="kmeans", help="how anchors are chosen: random or kmeans")
+    parser.add_argument("--width", default="0.8", help="of the kernel; auto: each fit chooses it")
     parser.add_argument("--solver", default="smooth", choices=["smooth", "ocas"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--stream", action="store_true")
