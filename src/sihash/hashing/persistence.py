@@ -66,9 +66,8 @@ class StoredLearner:
         n_bits = len(tensors["machines.W"])
         settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
         table = WordTable(n_bits)
-        Y = codes.unpack(tensors["rows.codes"], n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
-        columns["pair"] = table.find_all(Y, columns["y"])
+        columns["pair"] = table.find_all(tensors["rows.codes"], columns["y"])
         table.count(columns["pair"])
         rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         machines = make_machines(rows, settings.C_x, settings.method)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sihash import codes
 from sihash._typing import Array
 
 
@@ -36,12 +37,14 @@ class WordTable:
             self.counts = np.append(self.counts, 0)
         return self._number[key]
 
-    def find_all(self, words: Array, classes: Array) -> Array:
-        """Pair numbers of many rows."""
-        keyed = np.column_stack([words, classes])
-        distinct, inverse = np.unique(keyed, axis=0, return_inverse=True)
-        numbers = [self.find(row[:-1], row[-1]) for row in distinct]
-        return np.array(numbers, dtype=np.int32)[inverse.reshape(-1)]
+    def find_all(self, packed: Array, classes: Array) -> Array:
+        """Pair numbers of many rows; their words are packed."""
+        number = classes.astype(np.int64)
+        for byte in packed.T:  # distinct rows by sorting numbers: sorting rows takes fifty times as long
+            _, first, number = np.unique(256 * number + byte, return_index=True, return_inverse=True)
+        words = codes.unpack(packed[first], self.words.shape[1])
+        pairs = [self.find(word, own) for word, own in zip(words, classes[first].tolist(), strict=True)]
+        return np.array(pairs, dtype=np.int32)[number]
 
     def count(self, pairs: Array) -> None:
         """Count rows with these pair numbers in."""
