@@ -122,7 +122,7 @@ def _warm_up(images: Path) -> None:
 
     with tempfile.TemporaryDirectory(dir=images.parent) as folder:
         database = _create(Path(folder) / "database", images / "more", n_anchors=100)
-        database.add(images / "new")
+        database.add(images / "queries" / NEW, NEW)  # few enough not to learn everything anew
         database.update()
         database.close()
 

@@ -28,8 +28,8 @@ def evaluate(
     """Move the margins ``Z`` in the block's scratch by the change of weights ``move`` (d × bits).
 
     The slopes ``p`` replace those of before, ``P`` in the scratch, and become the shares of ``bits`` in
-    ``slot``. Returns what this block adds to ``g = Σ p y φ`` (bits × d): its change if
-    ``by_change``, else all of it. And ``Σ p``, ``Σ h``, ``Σ (h − p (1 − z))``, and how many slopes changed.
+    ``slot``. Returns this block's ``g = Σ p y φ`` (bits × d), or its change if ``by_change``, and ``Σ p``,
+    ``Σ h``, ``Σ (h − p (1 − z))``, and how many slopes changed.
     """
     Phi, shares = block["Phi"], block[slot]
     Y, Z, P = (block.scratch[name] for name in "YZP")
