@@ -122,7 +122,8 @@ def _warm_up(images: Path) -> None:
 
     with tempfile.TemporaryDirectory(dir=images.parent) as folder:
         database = _create(Path(folder) / "database", images / "more", n_anchors=100)
-        database.add(images / "queries" / NEW, NEW)  # few enough not to learn everything anew
+        few = list((images / "queries" / NEW).iterdir())  # or it would learn everything anew
+        database.add(few, [NEW] * len(few))
         database.update()
         database.close()
 
