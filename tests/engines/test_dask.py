@@ -99,8 +99,10 @@ def test_the_same_hash_functions_as_local_through_every_change(client, solver, t
     assert_books_are_kept(twin)
     remote.save(tmp_path / "model")
     again = SIH.load(tmp_path / "model", engine="dask")
-    steps = again.update(remove=again.ids_[:1]).report_.rounds[0].n_steps
-    assert steps.max() <= 1, "planes come along"  # a gap that was just closed may take a step
+    # Weights, planes and curvature come along: it goes on as if it had never been in a file.
+    steps = [h.update(remove=h.ids_[:1]).report_.rounds[0].n_steps for h in (remote, again)]
+    np.testing.assert_array_equal(*steps)
+    np.testing.assert_allclose(again.bit_coef_, remote.bit_coef_, rtol=1e-3, atol=1e-3)
     assert_books_are_kept(again)
 
 

@@ -90,9 +90,10 @@ def _write_images(folder: Path) -> None:
     assert collection.y is not None
     for i, (image, digit) in enumerate(zip(collection.X, collection.y.tolist(), strict=True)):
         picture = Image.fromarray(np.pad(255 - image, 2, constant_values=255))  # dark on light
-        for k in range(1 if i % 3 == 2 else COPIES):
+        is_query = i % 3 == 2
+        for k in range(1 if is_query else COPIES):
             part = "new" if str(digit) == NEW else "first" if (i + k) % MORE else "more"
-            path = folder / ("queries" if i % 3 == 2 else part) / str(digit) / f"{i:04}-{k}.png"
+            path = folder / ("queries" if is_query else part) / str(digit) / f"{i:04}-{k}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             (_varied(picture, rng) if k else picture).save(path)
 

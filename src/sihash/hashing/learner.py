@@ -28,7 +28,6 @@ from sihash.svm.binary import make_machines, solve_machines
 from sihash.svm.blocks import Block
 from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
-from sihash.threads import team
 
 Result = TypeVar("Result")
 
@@ -167,8 +166,7 @@ class Learner:
             every = max(1, len(rows) // N_CALIBRATION_ROWS)
             sample = self.with_rows(lambda: rows.map(_calibration_rows, self.machines.snapshot(), every))
             H, y = (np.concatenate(column) for column in zip(*sample, strict=True))
-            with team():  # many threads for a dozen unknowns would take ten times as long
-                self.calibration = calibrate(second_stage(H, self.class_svm.W), self._positions()[y])
+            self.calibration = calibrate(second_stage(H, self.class_svm.W), self._positions()[y])
         return self.calibration
 
     def hashes(self) -> tuple[Array, Array]:
