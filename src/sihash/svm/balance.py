@@ -26,11 +26,15 @@ SOLUTIONS = 2  # of the equations, the second for what bounds on the shares left
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
-def strongest_directions(factor: Array) -> Array:
-    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``."""
-    d = len(factor)
-    V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
-    for _ in range(POWERS):
+def strongest_directions(factor: Array, nearly: Array | None = None) -> Array:
+    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``.
+
+    ``nearly``: those of a matrix that differs little, as a start.
+    """
+    d, V = len(factor), nearly
+    if V is None:
+        V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
+    for _ in range(POWERS if nearly is None else 1):
         V = qr(np.matmul(factor, np.matmul(factor.T, V)), mode="economic", check_finite=False)[0]
     return V
 

@@ -2,15 +2,19 @@
 
 The Hessian of a bit is ``I + C/width Σ φφᵀ`` over the rows in its band. One for all bits is taken from all
 rows alike at first, when nobody knows the bands; later, where these hold few rows, from the bands.
+
+Like the risk it is a sum over groups of rows, and what each group adds is kept: a group that goes is taken
+out without a product, and one that comes costs its own rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
@@ -19,76 +23,173 @@ from sihash.threads import map_threads
 KAPPA = 0.2  # share of rows in the band, per unit of width
 SAMPLE_PER_FEATURE = 16  # rows, as a multiple of the order
 FEW_NEAR = 0.5  # of all rows are in some band: then these alone say more than all rows alike
-GRAM_ROWS = 4096  # of the sample in one product: taller ones are faster
+GRAM_ROWS = 4096  # of the sample in one product at most: taller ones are faster
 RIDGES = (0, 1e-7, 1e-6, 1e-5)  # of the trace, tried in turn: rounding may outweigh the 1 where C is large
+MOST_MEMORY = 0.5  # of what the features take: what the groups' matrices may take
+AS_BEFORE = 1.5  # times as many rows as then, or as few: so far a group is the same ...
+MATTERS = 0.05  # ... and if it is not, it matters with so many of all rows
+WORTH = 8  # multiplications for each row and bit that two steps fewer save (two products each)
 
 Pick = Callable[..., tuple[Array, Array | None]]  # of a block: numbers of rows, and roots of their weights
 
 
-def of_all_rows(rows: RowBlocks, C: float) -> Array:
-    """Factor of ``I + κ C ΦᵀΦ``, the product estimated from evenly spaced rows."""
-    every = max(1, len(rows) // (SAMPLE_PER_FEATURE * rows.n_features))
-    return _factor(rows, KAPPA * C * every, _evenly_spaced, every)
+@dataclass(frozen=True)
+class SharedHessian:
+    """``I + gram`` by its factor, and what each group of rows adds to ``gram``, if that is known."""
+
+    factor: Array  # lower triangular, float32
+    gram: Array | None = None
+    of_group: dict[int, Array] = field(default_factory=dict)  # float32
+    n_rows: dict[int, int] = field(default_factory=dict)  # of each group, at the time
+
+    def solve(self, Q: Array) -> Array:
+        """The inverse applied to the rows of ``Q`` (bits × d)."""
+        half = self._half_solved(Q)
+        full = solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False)
+        return full.T.astype(np.float64)
+
+    def norms(self, Q: Array) -> Array:
+        """``q · H⁻¹ q`` for the rows of ``Q``."""
+        half = self._half_solved(Q).astype(np.float64)
+        return np.einsum("dj,dj->j", half, half)
+
+    def _half_solved(self, Q: Array) -> Array:
+        return solve_triangular(self.factor, Q.T.astype(np.float32), lower=True, check_finite=False)
+
+    def following(self, rows: RowBlocks, C: float) -> SharedHessian:
+        """This one, or one that knows which groups came and went, where that is worth its cost."""
+        if self.gram is None:
+            return self
+        now, then, every = _sizes(rows), self.n_rows, _every(rows)
+        others = [group for group in now | then if not _as_before(now.get(group, 0), then.get(group, 0))]
+        changed = sum(max(now.get(group, 0), then.get(group, 0)) for group in others)
+        came = {group: now[group] for group in others if group in now}
+        d = rows.n_features
+        cost = d * (d + sum(came.values()) / every)
+        if changed < MATTERS * len(rows) or cost > WORTH * len(rows) * rows.n_bits:
+            return self
+        stay = {group: own for group, own in self.of_group.items() if group not in others}
+        new = _grams(rows, KAPPA * C * every, set(came), _evenly_spaced, every)
+        gram = self.gram - sum(self.of_group[group] for group in others if group in then)
+        gram += sum(new.values())
+        return SharedHessian(_factor(gram), gram, stay | new, {group: then[group] for group in stay} | came)
 
 
-def of_bands(rows: RowBlocks, C: float, width: Array) -> Array | None:
-    """Factor of the mean of the open bits' Hessians, at the margins ``Z`` in the blocks' scratch.
+def of_all_rows(rows: RowBlocks, C: float) -> SharedHessian:
+    """``I + κ C ΦᵀΦ``, the product estimated from evenly spaced rows."""
+    every = _every(rows)
+    return _taken(rows, KAPPA * C * every, _evenly_spaced, every)
+
+
+def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
+    """The mean of the open bits' Hessians, at the margins ``Z`` in the blocks' scratch.
 
     None where most rows are in some band.
     """
     near, asked = rows.total(_count_in_bands, width)
     if near > FEW_NEAR * asked:
         return None
-    every = max(1, int(near / asked * len(rows)) // (SAMPLE_PER_FEATURE * rows.n_features))
-    return _factor(rows, C * every, _in_bands, width, every)
+    every = _every(rows, near / asked)
+    return _taken(rows, C * every, _in_bands, width, every)
 
 
-def _factor(rows: RowBlocks, weight: float, pick: Pick, *args: Any) -> Array:
-    """Factor of ``I + weight · Σ ω φφᵀ`` over the rows that ``pick`` chooses in each block."""
-    d = rows.n_features
+def _every(rows: RowBlocks, share: float = 1.0) -> int:
+    """How far apart the rows of the sample are, of this share of all rows."""
+    return max(1, int(share * len(rows)) // (SAMPLE_PER_FEATURE * rows.n_features))
+
+
+def _sizes(rows: RowBlocks) -> dict[int, int]:
+    """How many rows each group has."""
+    sizes: dict[int, int] = {}
+    for group, n in rows.map(_size):
+        sizes[group] = sizes.get(group, 0) + n
+    return sizes
+
+
+def _as_before(now: int, then: int) -> bool:
+    return then <= AS_BEFORE * now and now <= AS_BEFORE * then
+
+
+def _taken(rows: RowBlocks, weight: float, pick: Pick, *args: Any) -> SharedHessian:
+    """``I + weight · Σ ω φφᵀ`` over the rows that ``pick`` chooses in each block."""
+    sizes, d = _sizes(rows), rows.n_features
+    if len(sizes) * d > MOST_MEMORY * len(rows):
+        (gram,) = _grams(rows, weight, None, pick, *args).values()
+        return SharedHessian(_factor(gram))
+    grams = _grams(rows, weight, set(sizes), pick, *args)
+    gram = np.zeros((d, d))
+    for own in grams.values():
+        gram += own
+    return SharedHessian(_factor(gram), gram, grams, sizes)
+
+
+def _factor(gram: Array) -> Array:
+    """Cholesky factor of ``I + gram``, with a ridge where rounding asks for one."""
     for ridge in RIDGES:
-        gram = np.zeros((d, d))
-        for part in rows.parts(_gram_of_part, pick, *args):
-            gram += part
-        gram *= weight
-        gram[np.diag_indices(d)] += 1 + ridge * np.trace(gram)
+        hessian = gram.astype(np.float64)
+        hessian[np.diag_indices(len(gram))] += 1 + ridge * np.trace(gram)
         try:  # transposed it is in the order of LAPACK, which then works in place
-            return cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
+            return cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
         except LinAlgError as error:
             indefinite = error
     raise indefinite
 
 
-def _gram_of_part(rows: RowBlocks, pick: Pick, *args: Any) -> Array:
+def _grams(
+    rows: RowBlocks, weight: float, groups: set[int] | None, pick: Pick, *args: Any
+) -> dict[int, Array]:
+    """``weight · Σ ω φφᵀ`` of each of these groups; of all rows together, under 0, if ``groups`` is None."""
+    total: dict[int, Array] = {}
+    for part in rows.parts(_grams_of_part, groups, pick, *args):
+        for group, gram in part.items():
+            total[group] = total[group] + gram if group in total else gram
+    for gram in total.values():
+        gram *= np.float32(weight)
+    return total
+
+
+def _grams_of_part(rows: RowBlocks, groups: set[int] | None, pick: Pick, *args: Any) -> dict[int, Array]:
     """In float32: close enough for a preconditioner, and half as much to send."""
-    chosen = map_threads(lambda block: pick(block, *args), rows.blocks)
+    blocks = [block for block in rows.blocks if groups is None or block.group in groups]
+    chosen = map_threads(lambda block: pick(block, *args), blocks)
 
     def gram(run: list[int]) -> Array:
         Phi = np.empty((sum(len(chosen[k][0]) for k in run), rows.n_features), np.float32)
         n = 0
-        blocks = RowBlocks([rows.blocks[k] for k in run], rows.store)  # read once, let go before the next
-        for k, block in zip(run, blocks, strict=True):
+        here = RowBlocks([blocks[k] for k in run], rows.store)  # read once, let go before the next
+        for k, block in zip(run, here, strict=True):
             index, root = chosen[k]
-            here = Phi[n : n + len(index)]
-            np.take(block["Phi"], index, axis=0, out=here, mode="clip")  # any other mode copies twice
+            own = Phi[n : n + len(index)]
+            np.take(block["Phi"], index, axis=0, out=own, mode="clip")  # any other mode copies twice
             if root is not None:
-                here *= root[:, None]
+                own *= root[:, None]
             n += len(index)
         return np.matmul(Phi.T, Phi)
 
-    total, *others = map_threads(gram, _runs([len(index) for index, _ in chosen]))
-    for other in others:
-        total += other
-    return total
+    group_of = [0 if groups is None else block.group for block in blocks]
+    runs = _runs(group_of, [len(index) for index, _ in chosen])
+    totals: dict[int, Array] = {}
+    for run, own in zip(runs, map_threads(gram, runs), strict=True):
+        group = group_of[run[0]]
+        totals[group] = totals[group] + own if group in totals else own
+    return totals
 
 
-def _runs(counts: list[int]) -> list[list[int]]:
-    """Numbers of blocks in runs of about `GRAM_ROWS` rows or fewer, equally long, an even number of them."""
-    stops = np.cumsum(counts)
-    n_runs = 2 * -(-max(int(stops[-1]), 1) // (2 * GRAM_ROWS))
-    home = np.maximum(stops - 1, 0) * n_runs // max(int(stops[-1]), 1)
-    runs = [np.flatnonzero(home == k).tolist() for k in range(n_runs)]
+def _runs(group_of: list[int], counts: list[int]) -> list[list[int]]:
+    """Numbers of blocks in runs of one group each, at least two in all and none much above `GRAM_ROWS`."""
+    longest = min(GRAM_ROWS, max(1, -(-sum(counts) // 2)))
+    runs = []
+    for group in sorted(set(group_of)):
+        own = np.flatnonzero(np.array(group_of) == group)
+        stops = np.cumsum(np.array(counts)[own])
+        n_runs = -(-max(int(stops[-1]), 1) // longest)
+        home = np.maximum(stops - 1, 0) * n_runs // max(int(stops[-1]), 1)
+        runs += [own[home == k].tolist() for k in range(n_runs)]
     return [run for run in runs if run]
+
+
+def _size(block: Block) -> tuple[int, int]:
+    return block.group, block.n
 
 
 def _evenly_spaced(block: Block, every: int) -> tuple[Array, None]:

@@ -103,6 +103,7 @@ class _Run:
         Where little changed since the last solve the weights still do, and only the bound is missing.
         """
         M, bits = self.M, self.bits
+        M.follow_rows()
         stale = bits[~M.fresh[bits]]
         M.own_arrays(None if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
@@ -120,7 +121,7 @@ class _Run:
     def step(self) -> None:
         M, bits = self.M, self.bits
         if self.n_taken == REFINED_AFTER and len(bits) > FEW_BITS:
-            M.refine_factor(bits)
+            M.refine_hessian(bits)
         late = self.n_taken - OWN_HESSIAN_AFTER
         if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
             self._take_own_hessians()
@@ -158,7 +159,7 @@ class _Run:
         shared = np.array([j not in self.own for j in bits.tolist()], dtype=bool)
         out = np.empty_like(Q)
         if shared.any():
-            out[shared] = self.M.solve_hessian(Q[shared])
+            out[shared] = self.M.hessian.solve(Q[shared])
 
         def own(k: int) -> None:
             out[k] = self.own[int(bits[k])].solve(Q[k])
@@ -170,7 +171,7 @@ class _Run:
         """``q · H⁻¹ q`` for the rows of ``Q``."""
         if self.own:
             return np.einsum("jd,jd->j", Q, self._solve_hessian(bits, Q))
-        return self.M.hessian_norms(Q)
+        return self.M.hessian.norms(Q)
 
     def _evaluate(self, move: Array | None) -> None:
         """Move the margins; the slopes there become planes, and their sum the gradient ``w − C Σ p y φ``."""
@@ -277,7 +278,7 @@ class _Run:
             for j in bits[uphill].tolist():
                 self.own.pop(j, None)
             M.rho[bits[uphill]], M.scale[bits[uphill]] = 0, 1
-            h[uphill] = M.solve_hessian(gradient[uphill])
+            h[uphill] = M.hessian.solve(gradient[uphill])
         return -h
 
     def _remember(self, s: Array, y: Array) -> None:

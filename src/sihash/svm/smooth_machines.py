@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from sihash._typing import Array
 from sihash.svm import shared_hessian
@@ -13,6 +12,7 @@ from sihash.svm.balance import strongest_directions
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.counting import Snapshot, Sums, hinge
 from sihash.svm.machines import Machines
+from sihash.svm.shared_hessian import SharedHessian
 
 N_SLOTS = 3  # planes kept a group: the last three gradients ...
 ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them
@@ -36,7 +36,7 @@ class SmoothMachines(Machines):
         self.pairs_y = np.zeros((self.m, MEMORY, d))
         self.rho = np.zeros((self.m, MEMORY))  # 1 / s·y; 0 where there is no pair
         self.clock = 0
-        self._factor: Array | None = None
+        self._hessian: SharedHessian | None = None
         self._directions: Array | None = None
 
     def copy(self) -> SmoothMachines:
@@ -47,13 +47,14 @@ class SmoothMachines(Machines):
 
     def state(self) -> dict[str, Array]:
         kept = {name: getattr(self, name) for name in _KEPT}
-        return {**super().state(), **kept, "clock": np.array([self.clock]), "factor": self.factor()}
+        return {**super().state(), **kept, "clock": np.array([self.clock]), "factor": self.hessian.factor}
 
     def set_state(self, state: dict[str, Array]) -> None:
         super().set_state(state)
         for name in _KEPT:
             setattr(self, name, state[name].copy())
-        self.clock, self._factor, self._directions = int(state["clock"][0]), state["factor"], None
+        self.clock, self._hessian = int(state["clock"][0]), SharedHessian(state["factor"])
+        self._directions = None
         self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
 
     def restart(self) -> None:
@@ -71,37 +72,37 @@ class SmoothMachines(Machines):
         super().start_from(other, bits)
         self.rows.map(rescore, np.arange(self.m), self.W.T.astype(np.float32))
 
-    def factor(self) -> Array:
-        """Cholesky factor of the shared Hessian: made once, kept for all later solves."""
-        if self._factor is None:
-            self._factor = shared_hessian.of_all_rows(self.rows, self.C)
-        return self._factor
+    @property
+    def hessian(self) -> SharedHessian:
+        """The shared Hessian: made once, kept for later solves."""
+        if self._hessian is None:
+            self._take_hessian(shared_hessian.of_all_rows(self.rows, self.C))
+        assert self._hessian is not None
+        return self._hessian
 
-    def refine_factor(self, bits: Array) -> None:
+    def follow_rows(self) -> None:
+        """Let the shared Hessian follow the rows, if groups of them came or went since it was made."""
+        if self._hessian is not None:
+            followed = self._hessian.following(self.rows, self.C)
+            if followed is not self._hessian:
+                self._take_hessian(followed)
+
+    def refine_hessian(self, bits: Array) -> None:
         """Take the shared Hessian from the bands of ``bits``, where that may be a better one."""
         refined = shared_hessian.of_bands(self.rows, self.C, self.width[bits])
         if refined is not None:
-            self._factor, self._directions = refined, None
-            self.rho[:], self.scale[:] = 0, 1  # measured against another matrix
+            self._take_hessian(refined)
+
+    def _take_hessian(self, hessian: SharedHessian) -> None:
+        self._hessian = hessian
+        self._directions = strongest_directions(hessian.factor, self._directions)
+        self.rho[:], self.scale[:] = 0, 1  # measured against another matrix
 
     def directions(self) -> Array:
         """The strongest directions of the features, made and kept with the shared Hessian."""
         if self._directions is None:
-            self._directions = strongest_directions(self.factor())
+            self._directions = strongest_directions(self.hessian.factor)
         return self._directions
-
-    def solve_hessian(self, Q: Array) -> Array:
-        """The inverse of the shared Hessian applied to the rows of ``Q`` (bits × d)."""
-        full = solve_triangular(self.factor(), self._half_solved(Q), lower=True, trans=1, check_finite=False)
-        return full.T.astype(np.float64)
-
-    def hessian_norms(self, Q: Array) -> Array:
-        """``q · H⁻¹ q`` for the rows of ``Q``, ``H`` the shared Hessian."""
-        half = self._half_solved(Q).astype(np.float64)
-        return np.einsum("dj,dj->j", half, half)
-
-    def _half_solved(self, Q: Array) -> Array:
-        return solve_triangular(self.factor(), Q.T.astype(np.float32), lower=True, check_finite=False)
 
 
 @dataclass(frozen=True)
