@@ -110,7 +110,7 @@ def test_the_loops_are_their_formulas():
     q = 4 * p * (1 - p)
     block = Block(40, 0, pi0=P)
     block.scratch["T"] = T
-    (curvature,) = balance._curvature(block, bits, 0, 1)
+    curvature = balance._curvature(RowBlocks([block]), bits, 0, 1)
     np.testing.assert_allclose(
         curvature, np.einsum("ij,ia,ib->jab", q, T.astype(float), T.astype(float)), atol=1e-3
     )

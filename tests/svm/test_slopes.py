@@ -39,12 +39,15 @@ def assert_evaluated(block, found, W, bits, atol):
         np.testing.assert_allclose(own, sums, rtol=1e-4, atol=atol)
 
 
+@pytest.mark.parametrize("small_kernels", [False, True])
 @pytest.mark.parametrize("by_change", [False, True])
 @pytest.mark.parametrize("sparse", [0, 1])
 @pytest.mark.parametrize(("d", "m"), [(5, 1), (30, 3), (200, 32), (1001, 7), (1500, 20)])
-def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(d, m, sparse, by_change, monkeypatch):
+def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(
+    d, m, sparse, by_change, small_kernels, monkeypatch
+):
     monkeypatch.setattr(slopes, "SPARSE", sparse)
-    assert slopes._sizes(d, m)[0] * d * m <= slopes.SMALL_PRODUCT
+    monkeypatch.setattr(slopes, "SMALL_KERNELS", small_kernels)
     Phi, Y = problem(700, d, m + 2, seed=d)
     bits = np.arange(1, m + 1)
     rng = np.random.RandomState(m)
@@ -71,9 +74,12 @@ def test_where_the_margins_are(one_word, cold):
     assert (found[-1] == 300).all(), "all of them are new"
 
 
-def test_few_rows_go_through_at_once():
+@pytest.mark.parametrize("small_kernels", [False, True])
+def test_few_rows_go_through_at_once(small_kernels, monkeypatch):
+    monkeypatch.setattr(slopes, "SMALL_KERNELS", small_kernels)
     for d, m in ((11, 1), (1001, 1), (1001, 32), (3001, 32), (20_001, 128)):
         stack, chunk = slopes._sizes(d, m)
+        assert not small_kernels or stack == 1 or stack * d * m <= slopes.SMALL_PRODUCT
         assert stack >= 1
         assert chunk % stack == 0
         assert chunk == stack or chunk * d * 4 <= slopes.CACHE

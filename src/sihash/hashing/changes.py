@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 
 import numpy as np
 
@@ -121,13 +122,23 @@ def leave_classes(learner: Learner, numbers: Array) -> None:
     """Take whole classes out; groups of rows that hold nothing else go with their planes, untouched."""
     machines, table = learner.machines, learner.table
     found = machines.rows.map(_leaving, numbers)
-    lost = set(np.concatenate([keys for keys, *_ in found]).tolist())
-    learner.key_of = {name: key for name, key in learner.key_of.items() if key not in lost}
+    _forget(learner, np.concatenate([keys for keys, *_ in found]))
     left = {group for _, group, some_stay in found if some_stay}
     risk, pairs = machines.rows.total(clear, machines.snapshot(), left, len(table.counts))
     machines.lose(risk)
     table.count_out(pairs)
-    _leave(learner, "y", numbers)
+    if any(len(keys) and group in left for keys, group, _ in found):
+        _leave(learner, "y", numbers)
+    else:
+        _tidy(learner)
+
+
+def _forget(learner: Learner, keys: Array) -> None:
+    """Drop the names of rows."""
+    stays = np.ones(learner.next_key, dtype=bool)
+    stays[keys] = False
+    all_keys = np.fromiter(learner.key_of.values(), np.int64, len(learner.key_of))
+    learner.key_of = dict(compress(learner.key_of.items(), stays[all_keys].tolist()))
 
 
 def _leave(learner: Learner, name: str, values: Array) -> None:

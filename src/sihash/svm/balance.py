@@ -17,12 +17,14 @@ from scipy.linalg import qr
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
+from sihash.threads import map_threads
 
 N_DIRECTIONS = 64
 POWERS = 2  # of the Gram matrix, to find them
 MANY_MOVE, FEW_MOVE = 4, 8  # every fourth row moves, or every eighth, which will do after small changes ...
 ROWS_PER_DIRECTION = 96  # ... but no fewer than so many
 SOLUTIONS = 2  # of the equations, the second for what bounds on the shares left of the first
+N_ROOMY = 4096  # rows with room that one product takes
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
@@ -56,7 +58,7 @@ class Balance:
         Returns the lower bounds by the new planes.
         """
         where = bits, source, self.every
-        (curvature,) = self.rows.total(_curvature, *where)
+        curvature = np.add.reduce(self.rows.parts(_curvature, *where), dtype=np.float64)
         matrices = _made_safe(C * curvature)
         a = _solve(matrices, inside)
         for _ in range(SOLUTIONS - 1):
@@ -90,10 +92,22 @@ def _project(block: Block, V: Array, every: int) -> None:
     block.scratch["T"] = np.matmul(block["Phi"][::every], V)
 
 
-def _curvature(block: Block, bits: Array, source: int, every: int) -> tuple[Array]:
-    """``Σ q t tᵀ`` for every bit, of the rows that have room."""
-    roomy, stops = _weigh(block.scratch["T"], block[f"pi{source}"][::every], bits)
-    return (np.array([np.matmul(own.T, own) for own in np.split(roomy, stops[:-1])]),)
+def _curvature(rows: RowBlocks, bits: Array, source: int, every: int) -> Array:
+    """``Σ q t tᵀ`` of the rows of one part that have room: for every bit a product, as tall as may be."""
+    projected = [block.scratch["T"] for block in rows.blocks]
+    most, k = max(N_ROOMY, max(map(len, projected))), projected[0].shape[1]
+
+    def own(bit: int) -> Array:
+        roomy, total, at = np.empty((most, k), np.float32), np.zeros((k, k), np.float32), 0
+        for block, T in zip(rows.blocks, projected, strict=True):
+            shares = block[f"pi{source}"][::every]
+            if at + len(T) > most:
+                total += np.matmul(roomy[:at].T, roomy[:at])
+                at = 0
+            at = _weigh(T, shares, bit, roomy, at)
+        return total + np.matmul(roomy[:at].T, roomy[:at])
+
+    return np.array(map_threads(own, bits.tolist()))
 
 
 def _pull(block: Block, a: Array, bits: Array, source: int, every: int) -> tuple[Array]:
@@ -113,25 +127,16 @@ def _move(block: Block, a: Array, bits: Array, source: int, every: int, target: 
 
 
 @numba.njit(nogil=True, cache=True)
-def _weigh(T: Array, P: Array, bits: Array) -> tuple[Array, Array]:
-    """``√q t`` of the rows that have room, bit after bit, and where each bit ends."""
-    n, k = T.shape
-    n_roomy = 0
-    for i in range(n):
-        for j in bits:
-            n_roomy += 0 < P[i, j] < 1
-    out, stops = np.empty((n_roomy, k), np.float32), np.empty(len(bits), np.intp)
-    at = 0
-    for j in range(len(bits)):
-        for i in range(n):
-            p = P[i, bits[j]]
-            if 0 < p < 1:
-                root = np.sqrt(np.float32(4) * p * (np.float32(1) - p))
-                for a in range(k):
-                    out[at, a] = root * T[i, a]
-                at += 1
-        stops[j] = at
-    return out, stops
+def _weigh(T: Array, shares: Array, bit: int, out: Array, at: int) -> int:
+    """Write ``√q t`` of the rows that have room behind the first ``at`` rows of ``out``; returns its end."""
+    for i in range(len(T)):
+        p = shares[i, bit]
+        if 0 < p < 1:
+            root = np.sqrt(np.float32(4) * p * (np.float32(1) - p))
+            for a in range(T.shape[1]):
+                out[at, a] = root * T[i, a]
+            at += 1
+    return at
 
 
 @numba.njit(nogil=True, cache=True)

@@ -63,90 +63,103 @@ def solve_multiclass(
     classes, numbers = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"A multi-class SVM needs at least two classes, got {len(classes)}.")
-    rows = _Rows(*_distinct(B, numbers.reshape(-1), s), n_classes=len(classes))
-    W = _warm_weights(warm, classes, B.shape[1])
-    if rows.objective(W, C) > rows.objective(np.zeros_like(W), C):
-        W = np.zeros_like(W)
-    return _solve(rows, W, classes, C, tol, max_steps)
-
-
-class _Rows:
-    """Distinct rows: features B (n × d), class numbers y, weights s."""
-
-    def __init__(self, B: Array, y: Array, s: Array, n_classes: int) -> None:
-        self.B, self.y, self.s = B, y, s
-        self.index = np.arange(len(y))
-        self.loss = np.ones((len(y), n_classes))
-        self.loss[self.index, y] = 0
-
-    def losses(self, T: Array) -> Array:
-        """``1[k ≠ y] + t_k − t_y`` for scores ``T`` (n × classes)."""
-        return self.loss + T - T[self.index, self.y][:, None]
-
-    def risk(self, losses: Array) -> float:
-        return float(self.s @ losses.max(axis=1))
-
-    def objective(self, W: Array, C: float) -> float:
-        return 0.5 * float(np.sum(W * W)) + C * self.risk(self.losses(self.B @ W.T))
-
-    def plane(self, losses: Array) -> tuple[float, Array]:
-        """``(a, G)`` of the plane ``a − ⟨W, G⟩`` that touches the risk where these losses are taken."""
-        worst = losses.argmax(axis=1)
-        wrong = self.s * (worst != self.y)
-        picks = np.zeros_like(losses)
-        np.add.at(picks, (self.index, self.y), wrong)
-        np.add.at(picks, (self.index, worst), -wrong)
-        return float(wrong.sum()), picks.T @ self.B
-
-
-def _solve(rows: _Rows, W: Array, classes: Array, C: float, tol: float, max_steps: int) -> MulticlassSolution:
-    T = rows.B @ W.T
-    upper, lower = rows.objective(W, C), 0.0
-    a, G = rows.plane(rows.losses(T))
-    offsets, planes, b = np.array([a]), G.reshape(1, -1), np.zeros(1)
-    K = planes @ planes.T
-    n_steps = 0
-    # The scale of a gap that does not matter: a millionth of F(0).
-    floor = 1e-6 * C * float(rows.s.sum())
-    while n_steps < max_steps:
-        # 1. The minimum of the plane model, and with it the lower bound.
-        group = np.zeros(len(b), dtype=np.intp)
-        bound = qp.maximise(C * C * K, C * offsets, group, b, QP_MOVES_PER_PLANE * len(b))
-        lower = max(lower, bound)
-        if upper - lower <= max(tol * upper, floor):
-            break
-        # 2. Exact search on the line from the best point to that minimum.
-        D = C * (b @ planes).reshape(W.shape) - W
-        rates = rows.B @ D.T
-        t = _search(rows.y, rows.s, T, rates, float(np.sum(W * D)), float(np.sum(D * D)), C)
-        candidate = rows.objective(W + t * D, C)
-        if candidate < upper:
-            W, T, upper = W + t * D, T + t * rates, candidate
-        else:
-            t = 0.0
-        # 3. A new plane a little further on; planes without dual weight leave, the model's minimum stays.
-        a, G = rows.plane(rows.losses(T + CUT_SHARE * max(1 - t, 0.0) * rates))
-        K, b, offsets, planes = _replace_idle(K, b, offsets, planes, a, G.ravel())
-        n_steps += 1
+    B, numbers, s = _distinct(B, numbers.reshape(-1), s)
+    floor = 1e-6 * C * float(s.sum())  # a gap that does not matter: a millionth of F(0)
+    start = _warm_weights(warm, classes, B.shape[1])
+    W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
     converged = upper - lower <= max(tol * upper, floor)
     if not converged:
         warnings.warn(
             f"The multi-class SVM did not reach a gap of {tol:g} in {n_steps} steps; raise tol, or lower C.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
     return MulticlassSolution(W, classes, upper, min(lower, upper), n_steps, converged)
 
 
+@numba.njit(nogil=True, cache=True)
+def _solve(
+    B: Array, y: Array, s: Array, W: Array, C: float, tol: float, floor: float, max_steps: int
+) -> tuple[Array, float, float, int]:
+    """Distinct rows ``B`` (n × d) of classes ``y`` with weights ``s``: ``(W, upper, lower, n_steps)``."""
+    T = B @ np.ascontiguousarray(W.T)
+    upper, lower = 0.5 * np.sum(W * W) + C * _risk(y, s, T), 0.0
+    if upper > C * s.sum():  # no weights at all are better
+        W, T, upper = np.zeros_like(W), np.zeros_like(T), C * s.sum()
+    a, G = _plane(B, y, s, T)
+    offsets, planes, b = np.array([a]), G.reshape(1, -1), np.zeros(1)
+    K = planes @ planes.T
+    for n_steps in range(max_steps):
+        # 1. The minimum of the plane model, and with it the lower bound.
+        group = np.zeros(len(b), np.intp)
+        bound = qp.maximise(C * C * K, C * offsets, group, b, QP_MOVES_PER_PLANE * len(b))
+        lower = max(lower, bound)
+        if upper - lower <= max(tol * upper, floor):
+            return W, upper, lower, n_steps
+        # 2. Exact search on the line from the best point to that minimum.
+        D = C * (b @ planes).reshape(W.shape) - W
+        rates = B @ np.ascontiguousarray(D.T)
+        t = _search(y, s, T, rates, np.sum(W * D), np.sum(D * D), C)
+        V = W + t * D
+        candidate = 0.5 * np.sum(V * V) + C * _risk(y, s, T + t * rates)
+        if candidate < upper:
+            W, T, upper = V, T + t * rates, candidate
+        else:
+            t = 0.0
+        # 3. A new plane a little further on; planes without dual weight leave, the model's minimum stays.
+        a, G = _plane(B, y, s, T + CUT_SHARE * max(1 - t, 0.0) * rates)
+        K, b, offsets, planes = _replace_idle(K, b, offsets, planes, a, G.reshape(-1))
+    return W, upper, lower, max_steps
+
+
+@numba.njit(nogil=True, cache=True)
+def _worst(y: int, scores: Array) -> tuple[int, float]:
+    """The class that loses most against the row's own ``y``, and what it loses."""
+    worst, highest = y, 0.0
+    for k in range(len(scores)):
+        loss = scores[k] - scores[y] + (1.0 if k != y else 0.0)
+        if loss > highest:
+            worst, highest = k, loss
+    return worst, highest
+
+
+@numba.njit(nogil=True, cache=True)
+def _risk(y: Array, s: Array, T: Array) -> float:
+    """``Σ_i s_i max_k (1[k ≠ y_i] + t_ik − t_iy)`` for scores ``T`` (n × classes)."""
+    total = 0.0
+    for i in range(len(y)):
+        total += s[i] * _worst(y[i], T[i])[1]
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def _plane(B: Array, y: Array, s: Array, T: Array) -> tuple[float, Array]:
+    """``(a, G)`` of the plane ``a − ⟨W, G⟩`` that touches the risk where these scores are taken."""
+    a, G = 0.0, np.zeros((T.shape[1], B.shape[1]))
+    for i in range(len(y)):
+        worst, _ = _worst(y[i], T[i])
+        if worst != y[i]:
+            a += s[i]
+            G[y[i]] += s[i] * B[i]
+            G[worst] -= s[i] * B[i]
+    return a, G
+
+
+@numba.njit(nogil=True, cache=True)
 def _replace_idle(
     K: Array, b: Array, offsets: Array, planes: Array, a: float, g: Array
 ) -> tuple[Array, Array, Array, Array]:
     keep = np.flatnonzero(b > 0) if len(b) > 50 else np.arange(len(b))
-    planes = np.concatenate([planes[keep], g[None]])
-    bigger = np.empty((len(planes), len(planes)))
-    bigger[:-1, :-1] = K[np.ix_(keep, keep)]
-    bigger[-1] = bigger[:, -1] = planes @ g
-    return bigger, np.append(b[keep], 0.0), np.append(offsets[keep], a), planes
+    n = len(keep)
+    more, bigger = np.empty((n + 1, len(g))), np.empty((n + 1, n + 1))
+    for k in range(n):
+        more[k] = planes[keep[k]]
+        for e in range(n):
+            bigger[k, e] = K[keep[k], keep[e]]
+    more[n] = g
+    bigger[n] = more @ g
+    bigger[:, n] = bigger[n]
+    return bigger, np.append(b[keep], 0.0), np.append(offsets[keep], a), more
 
 
 @numba.njit(nogil=True, cache=True)
@@ -180,7 +193,7 @@ def _risk_slope(y: Array, s: Array, T: Array, rates: Array, t: float) -> float:
     total = 0.0
     for i in range(len(y)):
         own = T[i, y[i]] + t * rates[i, y[i]]
-        worst, highest = 0, -np.inf
+        worst, highest = y[i], 0.0
         for k in range(T.shape[1]):
             loss = T[i, k] + t * rates[i, k] - own + (1.0 if k != y[i] else 0.0)
             if loss > highest:

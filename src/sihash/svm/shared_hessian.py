@@ -89,7 +89,7 @@ def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
     near, asked = rows.total(_count_in_bands, width)
     if near > FEW_NEAR * asked:
         return None
-    every = _every(rows, near / asked)
+    every = _every(rows, float(near / asked))
     return _taken(rows, C * every, _in_bands, width, every)
 
 

@@ -1,8 +1,8 @@
 """One pass over the rows of a block: margins move, and the smoothed hinge is evaluated where they end.
 
 A few hundred rows at a time go through both products, so that the second finds them in the cache: memory is
-what tall, narrow products wait for. And the products are cut so small that OpenBLAS has kernels for them
-which copy nothing.
+what tall, narrow products wait for. And where OpenBLAS has kernels for small products which copy nothing (on
+processors with AVX-512) they are cut so small.
 
 The second product need only take what changed. In most steps most slopes stay at 0 or 1, so the change of ``g
 = Σ p y φ`` is a sparse matrix times Φ: of a fifth of the entries on CIFAR-10, of a twentieth on MNIST.
@@ -15,9 +15,12 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block
+from sihash.threads import blas_architectures
 
-SMALL_PRODUCT = 10**6  # multiplications, up to which OpenBLAS does not copy
-CACHE = 2**20  # bytes of the features that a core has at hand
+SMALL_KERNELS = bool({"skylakex", "cooperlake", "sapphirerapids"} & blas_architectures())
+SMALL_PRODUCT = 10**6  # multiplications, up to which these do not copy
+CACHE = 2**20  # bytes of the features that a core has at hand, ...
+OUTER_CACHE = 2**22  # ... and a little further away: copied products are faster the taller they are
 SHORTEST_CHUNK = 60  # rows: a loop over shorter ones would spend its time in Python
 SPARSE = 0.4  # share of changed slopes, up to which the sparse product is the faster one
 
@@ -64,6 +67,9 @@ def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[A
 
 def _sizes(d: int, m: int) -> tuple[int, int]:
     """How many rows to send through the first product at once, and through both."""
+    if not SMALL_KERNELS:
+        chunk = max(SHORTEST_CHUNK, OUTER_CACHE // (4 * d))
+        return chunk, chunk
     stack = max(1, SMALL_PRODUCT // (d * m))
     return stack, stack if stack >= SHORTEST_CHUNK else stack * max(1, CACHE // (4 * d) // stack)
 

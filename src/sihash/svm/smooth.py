@@ -81,7 +81,7 @@ class _Run:
         self.log = Log()
         self.n_taken = 0
         self.every = max(1, len(self.rows) // ENOUGH_ROWS)
-        self.changed = 1.0  # share of the slopes that the last pass changed
+        self.changed = 0.0  # share of the slopes that the last pass changed
         self.own: dict[int, BandHessian] = {}
         self.balance: Balance | None = None
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
@@ -180,15 +180,15 @@ class _Run:
         M.clock += 1
         width = M.width[bits].astype(np.float32)
         where = width, bits, f"pi{slot}"
-        by_change = self.n_taken % SUMMED_ANEW_EVERY > 0 and self.changed <= MANY_CHANGES
+        anew = move is None or M.clock % SUMMED_ANEW_EVERY == 0 or self.changed > MANY_CHANGES
         if move is None:
             sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate_here, *where)
         else:
             W = np.ascontiguousarray(move.T, dtype=np.float32)
-            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, by_change, *where)
+            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, not anew, *where)
         assert sums is not None
         g, a, risk, smoothing, changed = sums
-        if by_change:
+        if not anew:
             g += M.bundle.g[bits, :, M.latest[bits]].swapaxes(0, 1)
         self.changed = changed.sum() / (len(self.rows) * len(bits))
         M.bundle.put(bits, slot, g, a)
