@@ -191,6 +191,21 @@ def test_classes_in_groups_of_their_own_and_in_shared_ones_go(monkeypatch):
 POOL_X, POOL_Y = blobs(400, n_classes=6, seed=5)
 
 
+def test_the_shared_hessian_follows_classes_that_come_and_go():
+    X, y = blobs(6000, n_classes=6)  # large enough for groups of their own
+    hasher = small(tol=0.1).fit(X, y)
+    before = hasher._learner.machines.hessian
+    label = hasher.classes_[1]
+    hasher.remove_classes([label])
+    without = hasher._learner.machines.hessian
+    assert set(without.of_group) == hasher._learner.machines.rows.groups < set(before.of_group)
+    np.testing.assert_allclose(without.gram, before.gram - before.of_group[1], rtol=1e-6)
+    hasher.add(X[y == label], y[y == label], ids=[f"back {k}" for k in np.flatnonzero(y == label)])
+    machines = hasher._learner.machines
+    assert sum(machines.hessian.n_rows.values()) == len(machines.rows)
+    assert hasher.report_.max_gap <= 0.1
+
+
 class Model:
     """A plain dictionary beside the hasher."""
 

@@ -24,7 +24,8 @@ KAPPA = 0.2  # share of rows in the band, per unit of width
 SAMPLE_PER_FEATURE = 16  # rows, as a multiple of the order
 FEW_NEAR = 0.5  # of all rows are in some band: then these alone say more than all rows alike
 GRAM_ROWS = 4096  # of the sample in one product at most: taller ones are faster
-RIDGES = (0, 1e-7, 1e-6, 1e-5)  # of the trace, tried in turn: rounding may outweigh the 1 where C is large
+# Precision, and a ridge as a share of the trace, tried in turn: rounding may outweigh the 1 where C is large.
+ATTEMPTS = (np.float32, 0), (np.float64, 0), (np.float64, 1e-7), (np.float64, 1e-6), (np.float64, 1e-5)
 MOST_MEMORY = 0.5  # of what the features take: what the groups' matrices may take
 AS_BEFORE = 1.5  # times as many rows as then, or as few: so far a group is the same ...
 MATTERS = 0.05  # ... and if it is not, it matters with so many of all rows
@@ -70,8 +71,11 @@ class SharedHessian:
             return self
         stay = {group: own for group, own in self.of_group.items() if group not in others}
         new = _grams(rows, KAPPA * C * every, set(came), _evenly_spaced, every)
-        gram = self.gram - sum(self.of_group[group] for group in others if group in then)
-        gram += sum(new.values())
+        gram = self.gram.copy()
+        for group in then.keys() & others:
+            gram -= self.of_group[group]
+        for own in new.values():
+            gram += own
         return SharedHessian(_factor(gram), gram, stay | new, {group: then[group] for group in stay} | came)
 
 
@@ -124,12 +128,14 @@ def _taken(rows: RowBlocks, weight: float, pick: Pick, *args: Any) -> SharedHess
 
 
 def _factor(gram: Array) -> Array:
-    """Cholesky factor of ``I + gram``, with a ridge where rounding asks for one."""
-    for ridge in RIDGES:
-        hessian = gram.astype(np.float64)
-        hessian[np.diag_indices(len(gram))] += 1 + ridge * np.trace(gram)
+    """Cholesky factor of ``I + gram``: in float32, where that fails in float64, then with a ridge."""
+    trace = np.trace(gram)
+    for dtype, ridge in ATTEMPTS:
+        hessian: Array = gram.astype(dtype)
+        hessian[np.diag_indices(len(gram))] += 1 + ridge * trace
         try:  # transposed it is in the order of LAPACK, which then works in place
-            return cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False).astype(np.float32)
+            factor = cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)
+            return factor.astype(np.float32, copy=False)
         except LinAlgError as error:
             indefinite = error
     raise indefinite
