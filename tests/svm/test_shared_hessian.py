@@ -19,7 +19,7 @@ def test_the_gram_matrix_reads_no_row_that_was_let_go():
     Phi, Y = problem(9000, 5, 1)
     blocks = RowBlocks.of(Phi.copy(), Y=Y).blocks
     sample = np.concatenate([block["Phi"][::2] for block in blocks]).astype(float)
-    grams = _grams_of_part(RowBlocks(blocks, Wiping()), None, _evenly_spaced, 2)
+    grams = _grams_of_part(RowBlocks(blocks, Wiping()), 1.0, None, _evenly_spaced, 2)
     np.testing.assert_allclose(grams[0], sample.T @ sample, rtol=1e-4, atol=0.05)
 
 

@@ -31,6 +31,8 @@ class PartedRows(RowBlocks):
     asked for anything, but they are kept up to date, so that they can take rows again.
     """
 
+    are_here = False
+
     def __init__(self, sizes: list[int], n_features: int, n_bits: int) -> None:
         self.sizes = sizes
         self._n_features, self._n_bits = n_features, n_bits

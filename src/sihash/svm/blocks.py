@@ -186,6 +186,7 @@ class RowBlocks:
     # Rows may be spread over machines, each of which holds its part as `RowBlocks`. These are one part.
 
     n_parts = 1
+    are_here = True  # what they sum up to need not travel
 
     def parts(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """``function(rows, *args)`` for every part."""

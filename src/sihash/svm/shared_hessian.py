@@ -3,8 +3,8 @@
 The Hessian of a bit is ``I + C/width Σ φφᵀ`` over the rows in its band. One for all bits is taken from all
 rows alike at first, when nobody knows the bands; later, where these hold few rows, from the bands.
 
-Like the risk it is a sum over groups of rows, and what each group adds is kept: a group that goes is taken
-out without a product, and one that comes costs its own rows.
+Like the risk it is a sum over groups of rows. Where these lie in this process, what each group adds is kept:
+a group that goes is taken out without a product, and one that comes costs its own rows.
 """
 
 from __future__ import annotations
@@ -61,12 +61,11 @@ class SharedHessian:
         """This one, or one that knows which groups came and went, where that is worth its cost."""
         if self.gram is None:
             return self
-        now, then, every = _sizes(rows), self.n_rows, _every(rows)
+        now, then, every, d = _sizes(rows), self.n_rows, _every(rows), rows.n_features
         others = [group for group in now | then if not _as_before(now.get(group, 0), then.get(group, 0))]
-        changed = sum(max(now.get(group, 0), then.get(group, 0)) for group in others)
         came = {group: now[group] for group in others if group in now}
-        d = rows.n_features
-        cost = d * (d + sum(came.values()) / every)
+        changed = sum(max(now.get(group, 0), then.get(group, 0)) for group in others)
+        cost = d * (d + sum(came.values()) / every)  # a factor, and products of the rows that came
         if changed < MATTERS * len(rows) or cost > WORTH * len(rows) * rows.n_bits:
             return self
         stay = {group: own for group, own in self.of_group.items() if group not in others}
@@ -116,12 +115,12 @@ def _as_before(now: int, then: int) -> bool:
 
 def _taken(rows: RowBlocks, weight: float, pick: Pick, *args: Any) -> SharedHessian:
     """``I + weight · Σ ω φφᵀ`` over the rows that ``pick`` chooses in each block."""
-    sizes, d = _sizes(rows), rows.n_features
-    if len(sizes) * d > MOST_MEMORY * len(rows):
+    d = rows.n_features
+    if not rows.are_here or len(rows.groups) * d > MOST_MEMORY * len(rows):
         (gram,) = _grams(rows, weight, None, pick, *args).values()
         return SharedHessian(_factor(gram))
+    sizes, gram = _sizes(rows), np.zeros((d, d))
     grams = _grams(rows, weight, set(sizes), pick, *args)
-    gram = np.zeros((d, d))
     for own in grams.values():
         gram += own
     return SharedHessian(_factor(gram), gram, grams, sizes)
@@ -146,15 +145,19 @@ def _grams(
 ) -> dict[int, Array]:
     """``weight · Σ ω φφᵀ`` of each of these groups; of all rows together, under 0, if ``groups`` is None."""
     total: dict[int, Array] = {}
-    for part in rows.parts(_grams_of_part, groups, pick, *args):
-        for group, gram in part.items():
-            total[group] = total[group] + gram if group in total else gram
-    for gram in total.values():
-        gram *= np.float32(weight)
+    for part in rows.parts(_grams_of_part, weight, groups, pick, *args):
+        _add(total, part)
     return total
 
 
-def _grams_of_part(rows: RowBlocks, groups: set[int] | None, pick: Pick, *args: Any) -> dict[int, Array]:
+def _add(total: dict[int, Array], part: dict[int, Array]) -> None:
+    for group, gram in part.items():
+        total[group] = total[group] + gram if group in total else gram
+
+
+def _grams_of_part(
+    rows: RowBlocks, weight: float, groups: set[int] | None, pick: Pick, *args: Any
+) -> dict[int, Array]:
     """In float32: close enough for a preconditioner, and half as much to send."""
     blocks = [block for block in rows.blocks if groups is None or block.group in groups]
     chosen = map_threads(lambda block: pick(block, *args), blocks)
@@ -170,15 +173,16 @@ def _grams_of_part(rows: RowBlocks, groups: set[int] | None, pick: Pick, *args: 
             if root is not None:
                 own *= root[:, None]
             n += len(index)
-        return np.matmul(Phi.T, Phi)
+        product = np.matmul(Phi.T, Phi)
+        product *= weight
+        return product
 
     group_of = [0 if groups is None else block.group for block in blocks]
     runs = _runs(group_of, [len(index) for index, _ in chosen])
-    totals: dict[int, Array] = {}
+    total: dict[int, Array] = {}
     for run, own in zip(runs, map_threads(gram, runs), strict=True):
-        group = group_of[run[0]]
-        totals[group] = totals[group] + own if group in totals else own
-    return totals
+        _add(total, {group_of[run[0]]: own})
+    return total
 
 
 def _runs(group_of: list[int], counts: list[int]) -> list[list[int]]:
