@@ -29,7 +29,7 @@ ATTEMPTS = (np.float32, 0), (np.float64, 0), (np.float64, 1e-7), (np.float64, 1e
 MOST_MEMORY = 0.5  # of what the features take: what the groups' matrices may take
 AS_BEFORE = 1.5  # times as many rows as then, or as few: so far a group is the same ...
 MATTERS = 0.05  # ... and if it is not, it matters with so many of all rows
-WORTH = 8  # multiplications for each row and bit that two steps fewer save (two products each)
+WORTH = 8  # of d n m: two steps fewer save four products; a symmetric one takes half as long as it counts
 
 Pick = Callable[..., tuple[Array, Array | None]]  # of a block: numbers of rows, and roots of their weights
 
@@ -65,8 +65,8 @@ class SharedHessian:
         others = [group for group in now | then if not _as_before(now.get(group, 0), then.get(group, 0))]
         came = {group: now[group] for group in others if group in now}
         changed = sum(max(now.get(group, 0), then.get(group, 0)) for group in others)
-        cost = d * (d + sum(came.values()) / every)  # a factor, and products of the rows that came
-        if changed < MATTERS * len(rows) or cost > WORTH * len(rows) * rows.n_bits:
+        cost = d * d * (d + sum(came.values()) / every)  # a factor, and the products of rows that came
+        if changed < MATTERS * len(rows) or cost > WORTH * d * len(rows) * rows.n_bits:
             return self
         stay = {group: own for group, own in self.of_group.items() if group not in others}
         new = _grams(rows, KAPPA * C * every, set(came), _evenly_spaced, every)
