@@ -21,7 +21,10 @@ def test_asymmetric_ranking_by_hand(fitted, monkeypatch):
     monkeypatch.setattr(rankings, "BLOCK_QUERIES", 64)
     got = rankings.leave_one_out_scores(hasher, test.X, test.y)["asymmetric"]
     margins = hasher.decision_function(test.X)
-    products = np.tanh(margins).astype(np.float32) @ codes.sign(margins).T.astype(np.float32)
+    soft, signs = np.tanh(margins).astype(np.float32).astype(float), codes.sign(margins)
+    products = np.array(
+        [(row * signs).sum(axis=1) for row in soft]
+    )  # equal for equal codes, to the last digit
     expected = []
     for q in range(len(test)):
         others = np.arange(len(test)) != q

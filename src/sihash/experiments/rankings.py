@@ -28,11 +28,14 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
     margins = hasher.decision_function(X)
     soft, B = np.tanh(margins).astype(np.float32), codes.sign(margins)
     packed = codes.pack(B)
+    _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    distinct = B[first].T.astype(np.float64)
     asked, stored = (hasher.code_proba(Z).astype(np.float32) for Z in (soft, B))
 
     def scored(kind: str, rows: slice) -> Array:
         if kind == "asymmetric":
-            return soft[rows] @ B.T.astype(np.float32)
+            # A score a code, not an item: a product may round equal columns differently, and ties count.
+            return (soft[rows] @ distinct)[:, which.reshape(-1)]
         return semantic_scores((packed[rows], asked[rows]), (packed, stored), hasher.n_bits)
 
     def total(kind: str, rows: slice) -> tuple[float, int]:
