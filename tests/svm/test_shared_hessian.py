@@ -63,7 +63,7 @@ def test_where_most_rows_are_in_a_band_there_is_none():
     assert shared_hessian.of_bands(rows, 3.0, np.full(3, 4.0)) is None
 
 
-@pytest.mark.parametrize("C", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("C", [1e3, 1e6, 1e9, 1e40])
 def test_rows_that_depend_on_each_other_and_a_large_C(C):
     """Rounding outweighs the 1 on the diagonal there; the factor is one of a definite matrix all the same."""
     rng = np.random.RandomState(0)

@@ -36,7 +36,7 @@ Pick = Callable[..., tuple[Array, Array | None]]  # of a block: numbers of rows,
 
 @dataclass(frozen=True)
 class SharedHessian:
-    """``I + gram`` by its factor, and what each group of rows adds to ``gram``, if that is known."""
+    """``I + C gram`` by its factor, and what each group of rows adds to ``gram``, if that is known."""
 
     factor: Array  # lower triangular, float32
     gram: Array | None = None
@@ -69,19 +69,21 @@ class SharedHessian:
         if changed < MATTERS * len(rows) or cost > WORTH * d * len(rows) * rows.n_bits:
             return self
         stay = {group: own for group, own in self.of_group.items() if group not in others}
-        new = _grams(rows, KAPPA * C * every, set(came), _evenly_spaced, every)
+        new = _grams(rows, KAPPA * every, set(came), _evenly_spaced, every)
         gram = self.gram.copy()
         for group in then.keys() & others:
             gram -= self.of_group[group]
         for own in new.values():
             gram += own
-        return SharedHessian(_factor(gram), gram, stay | new, {group: then[group] for group in stay} | came)
+        return SharedHessian(
+            _factor(gram, C), gram, stay | new, {group: then[group] for group in stay} | came
+        )
 
 
 def of_all_rows(rows: RowBlocks, C: float) -> SharedHessian:
     """``I + κ C ΦᵀΦ``, the product estimated from evenly spaced rows."""
     every = _every(rows)
-    return _taken(rows, KAPPA * C * every, _evenly_spaced, every)
+    return _taken(rows, C, KAPPA * every, _evenly_spaced, every)
 
 
 def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
@@ -93,7 +95,7 @@ def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
     if near > FEW_NEAR * asked:
         return None
     every = _every(rows, float(near / asked))
-    return _taken(rows, C * every, _in_bands, width, every)
+    return _taken(rows, C, every, _in_bands, width, every)
 
 
 def _every(rows: RowBlocks, share: float = 1.0) -> int:
@@ -113,24 +115,27 @@ def _as_before(now: int, then: int) -> bool:
     return then <= AS_BEFORE * now and now <= AS_BEFORE * then
 
 
-def _taken(rows: RowBlocks, weight: float, pick: Pick, *args: Any) -> SharedHessian:
-    """``I + weight · Σ ω φφᵀ`` over the rows that ``pick`` chooses in each block."""
+def _taken(rows: RowBlocks, C: float, weight: float, pick: Pick, *args: Any) -> SharedHessian:
+    """``I + C weight · Σ ω φφᵀ`` over the rows that ``pick`` chooses in each block."""
     d = rows.n_features
     if not rows.are_here or len(rows.groups) * d > MOST_MEMORY * len(rows):
         (gram,) = _grams(rows, weight, None, pick, *args).values()
-        return SharedHessian(_factor(gram))
+        return SharedHessian(_factor(gram, C))
     sizes, gram = _sizes(rows), np.zeros((d, d))
     grams = _grams(rows, weight, set(sizes), pick, *args)
     for own in grams.values():
         gram += own
-    return SharedHessian(_factor(gram), gram, grams, sizes)
+    return SharedHessian(_factor(gram, C), gram, grams, sizes)
 
 
-def _factor(gram: Array) -> Array:
-    """Cholesky factor of ``I + gram``: in float32, where that fails in float64, then with a ridge."""
-    trace = np.trace(gram)
+def _factor(gram: Array, C: float) -> Array:
+    """Cholesky factor of ``I + C gram``: in float32, where that fails in float64, then with a ridge."""
+    scaled = np.multiply(gram, C, dtype=np.float64)
+    trace = np.trace(scaled)
     for dtype, ridge in ATTEMPTS:
-        hessian: Array = gram.astype(dtype)
+        if trace > np.finfo(dtype).max:
+            continue
+        hessian: Array = scaled.astype(dtype)
         hessian[np.diag_indices(len(gram))] += 1 + ridge * trace
         try:  # transposed it is in the order of LAPACK, which then works in place
             factor = cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)
