@@ -135,6 +135,18 @@ def stream_threads(function: Callable[[Item], Result], items: Iterable[Item]) ->
             future.cancel()
 
 
+def start(function: Callable[[], Result]) -> Callable[[], Result]:
+    """Begin ``function()`` in a thread of the `team` while the caller goes on; returns what waits for its end.
+
+    For work that is one thread's: what it sends to `map_threads` runs in that thread.
+    """
+    pool = _pool.get()
+    if pool is None:
+        result = function()
+        return lambda: result
+    return pool.submit(function).result
+
+
 def uninterrupted(function: Callable[[], Result]) -> Result:
     """``function()`` in a thread of its own: Ctrl-C reaches the caller, after it has run to its end."""
     with ThreadPoolExecutor(1) as pool:

@@ -121,7 +121,9 @@ def leave_rows(learner: Learner, ids: list[Hashable]) -> None:
 def leave_classes(learner: Learner, numbers: Array) -> None:
     """Take whole classes out; groups of rows that hold nothing else go with their planes, untouched."""
     machines, table = learner.machines, learner.table
-    found = machines.rows.map(_leaving, numbers)
+    leaves = np.zeros(len(learner.labels), dtype=bool)
+    leaves[numbers] = True
+    found = machines.rows.map(_leaving, leaves)
     _forget(learner, np.concatenate([keys for keys, *_ in found]))
     left = {group for _, group, some_stay in found if some_stay}
     risk, pairs = machines.rows.total(clear, machines.snapshot(), left, len(table.counts))
@@ -135,10 +137,11 @@ def leave_classes(learner: Learner, numbers: Array) -> None:
 
 def _forget(learner: Learner, keys: Array) -> None:
     """Drop the names of rows."""
-    stays = np.ones(learner.next_key, dtype=bool)
-    stays[keys] = False
+    goes = np.zeros(learner.next_key, dtype=bool)
+    goes[keys] = True
     all_keys = np.fromiter(learner.key_of.values(), np.int64, len(learner.key_of))
-    learner.key_of = dict(compress(learner.key_of.items(), stays[all_keys].tolist()))
+    for name in list(compress(learner.key_of, goes[all_keys].tolist())):
+        del learner.key_of[name]
 
 
 def _leave(learner: Learner, name: str, values: Array) -> None:
@@ -152,10 +155,10 @@ def _leave(learner: Learner, name: str, values: Array) -> None:
     _tidy(learner)
 
 
-def _leaving(block: Block, numbers: Array) -> tuple[Array, int, bool]:
-    """The keys of the rows of these classes, the block's group, and whether it has other rows."""
-    leaves = np.isin(block["y"], numbers)
-    return block["key"][leaves], block.group, not leaves.all()
+def _leaving(block: Block, leaves: Array) -> tuple[Array, int, bool]:
+    """The keys of the rows whose class ``leaves``, the block's group, and whether it has other rows."""
+    own = leaves[block["y"]]
+    return block["key"][own], block.group, not own.all()
 
 
 def clear(block: Block, snapshot: Snapshot, left: set[int], n_pairs: int) -> tuple[Array, Array]:

@@ -1,11 +1,14 @@
-"""A better lower bound from the directions in which the features are strongest.
+"""A better lower bound from some of the rows.
 
 The gap of a point with shares ``p`` is ``½‖r‖²`` for ``r = w − C Σ p y φ``, plus the price of smoothing. The
-weights are good long before this shows it: in the few directions ``V`` where the rows sum up to most, huge
-terms have to cancel, and nearly all of ``r`` lies there. Rows in the band can restore the balance at hardly
-any loss. Their shares become ``p + q y t·a`` with ``t = Vᵀφ`` and ``q = 4 p (1 − p)``, little where there is
-little room, and ``a`` such that ``Vᵀr = 0``: as many equations a bit as there are directions. Only what this
-does outside ``V`` takes a product with Φ, and not all rows have to move.
+weights are good long before this shows it: huge terms have to cancel in ``r``, and a proof needs that they do,
+whichever rows see to it. So only some move, every second, say, and each for two. Their shares are taken
+where their margins would be if the weights were others, ``p(z + y φ·b)``, and ``r(b) = 0`` is solved for ``b``
+by Newton's method, at the cost of these rows.
+
+It starts with the quasi-Newton step of all rows, which they follow. What is left then lies nearly all in the
+few directions ``V`` where rows sum up to most. There each bit has equations of its own, as many as directions,
+which half of the rows that move, with ``t = Vᵀφ``, solve without another product with Φ.
 """
 
 from __future__ import annotations
@@ -17,14 +20,14 @@ from scipy.linalg import qr
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.threads import map_threads
+from sihash.threads import map_threads, n_threads_of_team
 
 N_DIRECTIONS = 64
 POWERS = 2  # of the Gram matrix, to find them
-MANY_MOVE, FEW_MOVE = 4, 8  # every fourth row moves, or every eighth, which will do after small changes ...
-ROWS_PER_DIRECTION = 96  # ... but no fewer than so many
-SOLUTIONS = 2  # of the equations, the second for what bounds on the shares left of the first
-N_ROOMY = 4096  # rows with room that one product takes
+MANY_MOVE, FEW_MOVE = 3, 16  # two of three rows move, or two of sixteen, which will do after small changes ...
+FREE_PER_FEATURE = 0.5  # ... but so many that every second feature has one that balances and is in the band
+SOLUTIONS = 5  # of the equations in the directions at most, ...
+KEPT_FOR = 1  # ... the matrices of the first one used once more
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
@@ -42,36 +45,83 @@ def strongest_directions(factor: Array, nearly: Array | None = None) -> Array:
 
 
 class Balance:
-    """Restores the balance of dual points in the directions ``V`` (d × k), for the length of a solve."""
+    """Restores the balance of dual points with some of the rows, for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, V: Array, widest: int) -> None:
-        """``widest``: how far apart the rows that move may be."""
-        self.rows, self.widest = rows, widest
-        self.every = max(1, min(widest, len(rows) // (ROWS_PER_DIRECTION * V.shape[1])))
-        rows.map(_project, V, self.every)
+    def __init__(self, rows: RowBlocks, V: Array, widest: int, n_free: float) -> None:
+        """``V`` (d × k): the strongest directions. ``widest``: how far apart rows that balance may be, of which
+        ``n_free`` are in the band of a bit.
+        """
+        self.rows, self.V = rows, V
+        self.widest, self.every = widest, max(1, min(widest, int(n_free / (FREE_PER_FEATURE * len(V)))))
+        self.is_projected = False
+        self.turn = 0  # of the rows that only follow: others each time
 
     def restore(
-        self, bundle: Bundle, C: float, bits: Array, inside: Array, source: int, target: int
+        self,
+        bundle: Bundle,
+        C: float,
+        bits: Array,
+        columns: Array,
+        width: Array,
+        residual: Array,
+        step: Array,
+        enough: Array,
+        source: int,
+        target: int,
     ) -> Array:
-        """From the shares and planes of slot ``source``, whose ``Vᵀr`` is ``inside``, to slot ``target``.
+        """From the shares and planes of slot ``source``, whose ``r`` is ``residual``, to slot ``target``.
 
-        Returns the lower bounds by the new planes.
+        ``step`` is the change of weights that all rows would take, ``columns`` are the places of ``bits`` in
+        the margins ``Z``. What is left of ``½‖r‖²`` in the directions matters from ``enough`` on. Returns the
+        lower bounds by the new planes.
         """
-        where = bits, source, self.every
-        curvature = np.add.reduce(self.rows.parts(_curvature, *where), dtype=np.float64)
-        matrices = _made_safe(C * curvature)
-        a = _solve(matrices, inside)
-        for _ in range(SOLUTIONS - 1):
-            (pull,) = self.rows.total(_pull, a.T.astype(np.float32), *where)
-            a += _solve(matrices, inside - C * pull)
-        sums = self.rows.by_group(bundle.n_groups, _move, a.T.astype(np.float32), *where, target)
-        assert sums is not None
-        g, total = (each.swapaxes(0, 1) for each in sums)
-        bundle.g[bits, :, target] = bundle.g[bits, :, source] + g
-        bundle.a[bits, :, target] = bundle.a[bits, :, source] + total
+        n_groups, width = bundle.n_groups, width.astype(np.float32)
+        n_movers = min(self.every, 2)  # of so many rows as there are from one that balances to the next
+        ahead = (self.every / n_movers * step.T).astype(np.float32)
+        self.rows.parts(_make_room, len(bits), None if self.is_projected else self.V.shape[1], self.every)
+        factors = ahead if self.is_projected else np.hstack([ahead, self.V])
+        self.is_projected = True
+        first = 1 + (self.every // 2 - 1 + self.turn) % (self.every - 1) if self.every > 1 else 0
+        self.turn += 1
+        follow = factors, bits, columns, width, source, target, first, self.every
+        g, total = _sums(self.rows.by_group(n_groups, _follow, *follow))
+        inside = (residual - C * g.sum(axis=1)) @ self.V
+        a = self._solve_inside(C, width, inside, enough).astype(np.float32)
+        more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, target, self.every))
+        bundle.g[bits, :, target] = bundle.g[bits, :, source] + g + more_g
+        bundle.a[bits, :, target] = bundle.a[bits, :, source] + total + more
         bundle.touch(bits, target)
         u = C * bundle.g[bits, :, target].sum(axis=1)
         return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
+
+    def _solve_inside(self, C: float, width: Array, inside: Array, enough: Array) -> Array:
+        """Newton's method in the directions; returns what is missing from its last point to its best."""
+        n, k = inside.shape
+        at, best, least = np.zeros((n, k)), np.zeros((n, k)), np.full(n, np.inf)
+        matrices, far, move = np.zeros((n, k, k)), np.arange(n), np.zeros((n, k))
+        for solution in range(SOLUTIONS + 1):
+            at[far] += move
+            pulls = self.rows.parts(_pull, move.astype(np.float32), far, width[far])
+            left = inside[far] - C * np.add.reduce(pulls, dtype=np.float64)
+            size = 0.5 * np.einsum("jk,jk->j", left, left)
+            better = size < least[far]
+            best[far[better]], least[far[better]] = at[far[better]], size[better]
+            still = size > enough[far]
+            far, left = far[still], left[still]
+            if solution == SOLUTIONS or not len(far):
+                break
+            if not 1 <= solution <= KEPT_FOR:
+                curvature = np.add.reduce(self.rows.parts(_curvature, far, width[far]), dtype=np.float64)
+                matrices[far] = _made_safe(C * curvature)
+            move = -_solve(matrices[far], left)
+        return best - at
+
+
+def _sums(by_group: list[Array] | None) -> tuple[Array, Array]:
+    """With the bits as the first axis."""
+    assert by_group is not None
+    g, total = by_group
+    return g.swapaxes(0, 1), total.swapaxes(0, 1)
 
 
 def _made_safe(matrices: Array) -> Array:
@@ -85,76 +135,141 @@ def _solve(matrices: Array, right: Array) -> Array:
     return np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
 
 
-# What the blocks do. Scratch: T = ΦV of the rows that may move.
+# What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, a row a bit, M, the margins
+# that shares are taken at, their shares before, and signs. A block has its own share of these in its scratch.
 
 
-def _project(block: Block, V: Array, every: int) -> None:
-    block.scratch["T"] = np.matmul(block["Phi"][::every], V)
+def _make_room(rows: RowBlocks, m: int, k: int | None, every: int) -> None:
+    stops = np.cumsum([0] + [-(-block.n // every) for block in rows.blocks])
+    whole = {name: np.empty((m, stops[-1]), np.float32) for name in ("M", "before", "sign")}
+    if k is not None:
+        rows.scratch["T"] = np.empty((stops[-1], k), np.float32)
+    rows.scratch |= whole
+    for block, start, stop in zip(rows.blocks, stops[:-1], stops[1:], strict=True):
+        block.scratch |= {name: values[:, start:stop] for name, values in whole.items()}
+        block.scratch["T"] = rows.scratch["T"][start:stop]
 
 
-def _curvature(rows: RowBlocks, bits: Array, source: int, every: int) -> Array:
-    """``Σ q t tᵀ`` of the rows of one part that have room: for every bit a product, as tall as may be."""
-    projected = [block.scratch["T"] for block in rows.blocks]
-    most, k = max(N_ROOMY, max(map(len, projected))), projected[0].shape[1]
+def _follow(
+    block: Block,
+    factors: Array,
+    bits: Array,
+    columns: Array,
+    width: Array,
+    source: int,
+    target: int,
+    first: int,
+    every: int,
+) -> tuple[Array, Array]:
+    """Move margins by the change of weights that are the first columns of ``factors``, the others being ``V``.
 
-    def own(bit: int) -> Array:
-        roomy, total, at = np.empty((most, k), np.float32), np.zeros((k, k), np.float32), 0
-        for block, T in zip(rows.blocks, projected, strict=True):
-            shares = block[f"pi{source}"][::every]
-            if at + len(T) > most:
-                total += np.matmul(roomy[:at].T, roomy[:at])
-                at = 0
-            at = _weigh(T, shares, bit, roomy, at)
-        return total + np.matmul(roomy[:at].T, roomy[:at])
-
-    return np.array(map_threads(own, bits.tolist()))
-
-
-def _pull(block: Block, a: Array, bits: Array, source: int, every: int) -> tuple[Array]:
-    """``Σ y t`` times the changes of the shares that ``a`` (k × bits) asks for, bits × k."""
-    R = np.matmul(block.scratch["T"], a)
-    _change(R, block[f"pi{source}"][::every], block["Y"][::every], bits, None)
-    return (np.matmul(R.T, block.scratch["T"]),)
-
-
-def _move(block: Block, a: Array, bits: Array, source: int, every: int, target: int) -> tuple[Array, Array]:
-    """Write the changed shares; returns ``Σ y φ`` times the changes (bits × d), and their sums."""
-    before, after = block[f"pi{source}"], block[f"pi{target}"]
-    R = np.matmul(block.scratch["T"], a)
-    _copy(before, after, bits)
-    total = _change(R, before[::every], block["Y"][::every], bits, after[::every])
-    return np.matmul(R.T, block["Phi"][::every]), total
-
-
-@numba.njit(nogil=True, cache=True)
-def _weigh(T: Array, shares: Array, bit: int, out: Array, at: int) -> int:
-    """Write ``√q t`` of the rows that have room behind the first ``at`` rows of ``out``; returns its end."""
-    for i in range(len(T)):
-        p = shares[i, bit]
-        if 0 < p < 1:
-            root = np.sqrt(np.float32(4) * p * (np.float32(1) - p))
-            for a in range(T.shape[1]):
-                out[at, a] = root * T[i, a]
-            at += 1
-    return at
-
-
-@numba.njit(nogil=True, cache=True)
-def _change(R: Array, shares: Array, Y: Array, bits: Array, out: Array | None) -> Array:
-    """From what is asked for, ``t·a`` (rows × bits), to the changes of the shares times ``y``, in place.
-
-    Returns the sums of the changes; the shares themselves go to ``out``, if given.
+    Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
+    (bits × d), and the sums of these.
     """
-    zero, one = np.float32(0), np.float32(1)
-    total = np.zeros(len(bits))
-    for i in range(len(R)):
+    m, before, after = len(bits), block[f"pi{source}"], block[f"pi{target}"]
+    if source != target:
+        _copy(before, after, bits)
+    margins = block.scratch["Z"], columns, before, block["Y"], bits, width
+    product = np.matmul(block["Phi"][::every], factors)
+    if product.shape[1] > m:
+        block.scratch["T"][:] = product[:, m:]
+    own = (block.scratch[name] for name in ("M", "before", "sign"))
+    _set_out(product[:, :m], 0, every, *margins, *own)
+    others = block["Phi"][first::every]
+    if every == 1 or not len(others):
+        return np.zeros((m, block["Phi"].shape[1]), np.float32), np.zeros(m)
+    product = np.matmul(others, factors[:, :m])
+    M, shares, sign = np.empty((3, m, len(others)), np.float32)
+    _set_out(product, first, every, *margins, M, shares, sign)
+    R = np.zeros_like(M)
+    _change(R, M, shares, sign, np.arange(m), width)
+    return np.matmul(R, others), _write(R, shares, sign, bits, after, first, every)
+
+
+def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
+    """Move margins by ``a`` (bits × k); returns ``Σ y t`` times the changes of the shares, bits × k."""
+    T, M, before, sign = (rows.scratch[name] for name in ("T", "M", "before", "sign"))
+
+    def pull(some: Array) -> Array:
+        R = np.matmul(a[some], T.T)
+        _change(R, M, before, sign, columns[some], width[some])
+        return np.matmul(R, T)
+
+    parts = np.array_split(np.arange(len(columns)), n_threads_of_team())
+    return np.concatenate(map_threads(pull, [part for part in parts if len(part)]))
+
+
+def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
+    """``Σ t tᵀ / width`` of the rows in the band, for each of these bits."""
+    T, M = rows.scratch["T"], rows.scratch["M"]
+
+    def own(k: int) -> Array:
+        near = T[np.flatnonzero(np.abs(1 - M[columns[k]]) < width[k] / 2)]
+        return np.matmul(near.T, near) / width[k]
+
+    return np.array(map_threads(own, range(len(columns))))
+
+
+def _balance(block: Block, a: Array, bits: Array, width: Array, target: int, every: int) -> tuple[Array, Array]:
+    """Move margins once more, write the shares; returns the same sums as `_follow`."""
+    T, M, before, sign = (block.scratch[name] for name in ("T", "M", "before", "sign"))
+    R = np.matmul(a, T.T)
+    _change(R, M, before, sign, np.arange(len(bits)), width)
+    total = _write(R, before, sign, bits, block[f"pi{target}"], 0, every)
+    return np.matmul(R, block["Phi"][::every]), total
+
+
+@numba.njit(nogil=True, cache=True)
+def _set_out(
+    scores: Array,
+    start: int,
+    every: int,
+    Z: Array,
+    columns: Array,
+    shares: Array,
+    Y: Array,
+    bits: Array,
+    width: Array,
+    M: Array,
+    before: Array,
+    sign: Array,
+) -> None:
+    """Margins moved by changes of ``scores``, counted from where a margin has its share.
+
+    Of such margins the one next to the true one: shares that were moved before need not fit that.
+    """
+    half, one = np.float32(0.5), np.float32(1)
+    for i in range(len(scores)):
+        row = start + i * every
         for k in range(len(bits)):
-            p, y = shares[i, bits[k]], np.float32(Y[i, bits[k]])
-            moved = min(max(p + np.float32(4) * p * (one - p) * y * R[i, k], zero), one)
-            R[i, k] = (moved - p) * y
-            total[k] += moved - p
-            if out is not None:
-                out[i, bits[k]] = moved
+            p, z, y = shares[row, bits[k]], Z[row, columns[k]], np.float32(Y[row, bits[k]])
+            nearest = min(z, one - half * width[k]) if p >= 1 else max(z, one + half * width[k])
+            margin = one + (half - p) * width[k] if 0 < p < 1 else nearest
+            M[k, i] = margin + y * scores[i, k]
+            before[k, i], sign[k, i] = p, y
+
+
+@numba.njit(nogil=True, cache=True)
+def _change(R: Array, M: Array, before: Array, sign: Array, columns: Array, width: Array) -> None:
+    """Move margins by changes of scores, ``R``, which become the changes of the shares times ``y``."""
+    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
+    for k in range(len(R)):
+        j, steep = columns[k], one / width[k]
+        for i in range(R.shape[1]):
+            margin = M[j, i] + sign[j, i] * R[k, i]
+            p = min(max(half + (one - margin) * steep, zero), one)
+            M[j, i], R[k, i] = margin, (p - before[j, i]) * sign[j, i]
+
+
+@numba.njit(nogil=True, cache=True)
+def _write(R: Array, before: Array, sign: Array, bits: Array, out: Array, start: int, every: int) -> Array:
+    """The new shares to ``out``; returns the sums of their changes."""
+    total = np.zeros(len(bits))
+    for i in range(R.shape[1]):
+        for k in range(len(bits)):
+            change = R[k, i] * sign[k, i]
+            out[start + i * every, bits[k]] = before[k, i] + change
+            total[k] += change
     return total
 
 

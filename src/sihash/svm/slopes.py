@@ -32,7 +32,7 @@ def evaluate(
 
     The slopes ``p`` replace those of before, ``P`` in the scratch, and become the shares of ``bits`` in
     ``slot``. Returns this block's ``g = Σ p y φ`` (bits × d), or its change if ``by_change``, and ``Σ p``,
-    ``Σ h``, ``Σ (h − p (1 − z))``, and how many slopes changed.
+    ``Σ h``, ``Σ (h − p (1 − z))``, and how many slopes changed, and are neither 0 nor 1.
     """
     Phi, shares = block["Phi"], block[slot]
     Y, Z, P = (block.scratch[name] for name in "YZP")
@@ -40,7 +40,7 @@ def evaluate(
     stack, chunk = _sizes(d, m)
     g, part = np.zeros((m, d), np.float32), np.empty((m, d), np.float32)
     V, R = np.empty((chunk, m), np.float32), np.empty((chunk, m), np.float32)
-    sums = np.zeros((4, m))
+    sums = np.zeros((5, m))
     for start in range(0, block.n, chunk):
         rows = slice(start, min(start + chunk, block.n))
         n = rows.stop - start
@@ -56,7 +56,7 @@ def evaluate(
 def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
     """The same where the margins are, with all of ``g``; no slopes were there before."""
     Phi, Y, Z, P = block["Phi"], *(block.scratch[name] for name in "YZP")
-    R, sums = np.empty_like(Z), np.zeros((4, len(bits)))
+    R, sums = np.empty_like(Z), np.zeros((5, len(bits)))
     P[:] = np.nan
     _slopes(Z, None, Y, P, False, width, R, block[slot], bits, sums)
     # Without weights all slopes are 1, and the rows of a block mostly have one code.
@@ -99,7 +99,7 @@ def _slopes(
     n, m = Z.shape
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
     steep = one / width
-    part = np.zeros((4, m), np.float32)
+    part = np.zeros((5, m), np.float32)
     for i in range(n):
         for j in range(m):
             z = Z[i, j] if V is None else Z[i, j] + Y[i, j] * V[i, j]
@@ -111,12 +111,13 @@ def _slopes(
             R[i, j] = (p - before if by_change else p) * Y[i, j]
             P[i, j] = p
             part[3, j] += p != before
+            part[4, j] += (p > zero) & (p < one)
             part[0, j] += p
             part[1, j] += h
             part[2, j] += h - p * u
         for j in range(m):  # a loop of its own, or the one above could not use vector instructions
             shares[i, bits[j]] = P[i, j]
-    for k in range(4):
+    for k in range(5):
         for j in range(m):
             sums[k, j] += part[k, j]
 

@@ -24,6 +24,7 @@ some steps (`sihash.svm.shared_hessian`); bits that are still open later get one
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -38,14 +39,19 @@ from sihash.svm.machines import Log, Solution
 from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import ASCENDED, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
-from sihash.threads import map_threads
+from sihash.threads import map_threads, start
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, the best mixture of planes is not asked for
 TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
-HOPE = 1.2  # times the allowed gap: what may be left outside the strongest directions
-NEAR = 3  # times the allowed gap: so near, sweeps of dual ascent are likely to get there ...
-FEW_BITS, MAX_SWEEPS = 8, 2  # ... and for so few bits, so many of them cost less than a step
+HOPE = 1  # times the allowed gap: where restoring the balance is likely to leave no more, it is tried ...
+FAR = 3  # ... for most bits: then for those too where it leaves so much, ...
+ATTEMPTS = 3  # ... which a second time, or a third, may bring there
+FASTEST, SLOW = 0.25, 0.5  # rows follow a step that leaves at least, and at most, so much of what the last one left
+DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
+EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
+NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
+FEW_BITS = 8  # ... and for so few bits cost less than a step
 REFINED_AFTER = 4  # steps: the shared Hessian, if more than a few bits are open then
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
@@ -73,6 +79,20 @@ def solve(
     return run.finish()
 
 
+@dataclass(frozen=True)
+class _DualPoint:
+    """Shares and planes in slots, one a bit: ``r = w − C Σ p y φ``, and the bounds. Columns are those of Z."""
+
+    bits: Array
+    columns: Array
+    slots: Array
+    r: Array
+    value: Array
+
+    def some(self, which: Array) -> _DualPoint:
+        return _DualPoint(*(values[which] for values in vars(self).values()))
+
+
 class _Run:
     """One solve: the bits still open, and what the blocks hold of them in their scratch."""
 
@@ -84,6 +104,9 @@ class _Run:
         self.changed = 0.0  # share of the slopes that the last pass changed
         self.own: dict[int, BandHessian] = {}
         self.balance: Balance | None = None
+        self.from_nothing = not machines.W.any()
+        # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
+        self.outside, self.rate = np.full(machines.m, np.inf), np.ones(machines.m)
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
         self.upper, self.lower = machines.upper(), machines.known_lower.copy()
@@ -103,20 +126,20 @@ class _Run:
         Where little changed since the last solve the weights still do, and only the bound is missing.
         """
         M, bits = self.M, self.bits
-        M.follow_rows()
+        hessian = start(M.follow_rows)
         stale = bits[~M.fresh[bits]]
-        M.own_arrays(None if len(stale) else {f"pi{ASCENDED}"})
+        M.own_arrays({f"pi{ASCENDED}", "S"} if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
-        self.rows.map(_lay_out, bits, None if len(stale) else M.latest[bits])
+        (free,) = self.rows.total(_lay_out, bits, None if len(stale) else M.latest[bits])
+        self.n_free = float(free.mean())
         if len(stale):
             self._evaluate(None)
         else:
             self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
+        hessian()
         self._prove(M.bundle.newest[bits], FEW_MOVE)
         self._drop_closed()
-        if len(self.bits):
-            M.own_arrays()
 
     def step(self) -> None:
         M, bits = self.M, self.bits
@@ -126,7 +149,7 @@ class _Run:
         if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
             self._take_own_hessians()
         gradient = self.gradient
-        direction = self._direction(gradient)
+        direction = self._direction(bits, gradient)
         t = step_lengths(
             self.rows,
             np.ascontiguousarray(direction.T, dtype=np.float32),
@@ -178,6 +201,7 @@ class _Run:
         M, bits = self.M, self.bits
         slot = M.clock % N_SLOTS
         M.clock += 1
+        M.own_arrays({"S", f"pi{slot}"})
         width = M.width[bits].astype(np.float32)
         where = width, bits, f"pi{slot}"
         anew = move is None or M.clock % SUMMED_ANEW_EVERY == 0 or self.changed > MANY_CHANGES
@@ -187,7 +211,7 @@ class _Run:
             W = np.ascontiguousarray(move.T, dtype=np.float32)
             sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, not anew, *where)
         assert sums is not None
-        g, a, risk, smoothing, changed = sums
+        g, a, risk, smoothing, changed, free = sums
         if not anew:
             g += M.bundle.g[bits, :, M.latest[bits]].swapaxes(0, 1)
         self.changed = changed.sum() / (len(self.rows) * len(bits))
@@ -196,6 +220,7 @@ class _Run:
         M.latest[bits], M.fresh[bits] = slot, True
         M.risk[bits] = risk.sum(axis=0)
         self.smoothing = M.C * smoothing.sum(axis=0)
+        self.n_free = float(free.sum(axis=0).mean())
 
     def _close_bits(self) -> None:
         M, bits = self.M, self.bits
@@ -218,26 +243,59 @@ class _Run:
         First by restoring their balance, where that may be enough; then, for ``ripe`` bits too, by the best
         mixture of planes; then, for a few bits, by dual ascent.
         """
-        M, bits, V = self.M, self.bits, self.M.directions()
-        u = M.C * M.bundle.g[bits, :, slots].sum(axis=1)
-        value = M.C * M.bundle.a[bits, :, slots].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
-        self._raise_lower(bits, value)
-        inside = (M.W[bits] - u) @ V
-        left = self.upper[bits] - value - 0.5 * np.einsum("jk,jk->j", inside, inside)
-        hopeful = ~self.converged[bits] & (left <= HOPE * self.tol * self.upper[bits])
-        hopeful &= 2 * hopeful.sum() >= len(bits)  # fewer can wait: another step is due anyway
-        if hopeful.any() and (self.balance is None or self.balance.widest != every):
-            self.balance = Balance(self.rows, V, every)
-        for slot in np.unique(slots[hopeful]):
-            here = hopeful & (slots == slot)
-            assert self.balance is not None
-            bound = self.balance.restore(M.bundle, M.C, bits[here], inside[here], int(slot), ASCENDED)
-            self._raise_lower(bits[here], bound)
-            M.bundle.newest[bits[here][bound < value[here]]] = slot  # too much was asked of the rows
-        missing = bits[(ripe | hopeful) & ~self.converged[bits]]
+        M, bits = self.M, self.bits
+        which, tried = np.arange(len(bits)), np.zeros(len(bits), dtype=bool)
+        for attempt in range(ATTEMPTS):
+            point = self._dual_point(which, slots[which])
+            expected = self._expect(point, attempt) / (self.tol * self.upper[point.bits])
+            worth = ~self.converged[point.bits] & (expected <= FAR)
+            if 2 * np.count_nonzero(worth & (expected <= HOPE)) < (1 if attempt else len(bits)):
+                break  # fewer can wait: another step is due anyway
+            self._restore(point.some(worth), every)
+            self._sweep()
+            tried[which[worth]] = True
+            which, slots = which[~self.converged[bits[which]]], M.bundle.newest[bits]
+        missing = bits[(ripe | tried) & ~self.converged[bits]]
         if len(missing):
             self._raise_lower(missing, M.lower(missing, restart=True))
-        self._sweep()
+            self._sweep()
+
+    def _dual_point(self, which: Array, slots: Array) -> _DualPoint:
+        """That of the planes in ``slots``, for these of the open bits; its bounds are noted."""
+        M, bits = self.M, self.bits[which]
+        u = M.C * M.bundle.g[bits, :, slots].sum(axis=1)
+        value = M.C * M.bundle.a[bits, :, slots].sum(axis=1) - _half_square(u)
+        self._raise_lower(bits, value)
+        return _DualPoint(bits, which, slots, M.W[bits] - u, value)
+
+    def _expect(self, point: _DualPoint, attempt: int) -> Array:
+        """What gaps restoring the balance is likely to leave."""
+        bits, r = point.bits, point.r
+        outside = _half_square(r) - _half_square(r @ self.M.directions())
+        price = self.upper[bits] - point.value - _half_square(r)
+        if attempt == 0 and not self.from_nothing:
+            # How fast steps lead on shows after the second.
+            self.rate[bits] = np.clip(outside / self.outside[bits], FASTEST, 1) if self.n_taken > 1 else FASTEST
+            self.outside[bits] = outside
+        rate = self.rate[bits]
+        return np.where(rate <= SLOW, rate * outside + DEARER * price, outside + price)
+
+    def _restore(self, point: _DualPoint, every: int) -> None:
+        """Restore the balance of a dual point; rows follow a step where steps lead far."""
+        M = self.M
+        if self.balance is None or self.balance.widest != every:
+            self.balance = Balance(self.rows, M.directions(), every, self.n_free)
+        step = np.where(self.rate[point.bits, None] <= SLOW, self._direction(point.bits, point.r), 0)
+        for slot in np.unique(point.slots):
+            here = point.slots == slot
+            own, bits = point.some(here), point.bits[here]
+            enough = EVEN * self.tol * self.upper[bits]
+            where = bits, own.columns, M.width[bits]
+            bound = self.balance.restore(
+                M.bundle, M.C, *where, own.r, step[here], enough, int(slot), ASCENDED
+            )
+            self._raise_lower(bits, bound)
+            M.bundle.newest[bits[bound < own.value]] = slot  # too much was asked of the rows
 
     def _raise_lower(self, bits: Array, lower: Array) -> None:
         self.lower[bits] = np.maximum(self.lower[bits], lower)
@@ -246,16 +304,15 @@ class _Run:
     def _sweep(self) -> None:
         """Dual ascent where little is missing, and for few bits: a step would read all rows for them."""
         M = self.M
-        for _ in range(MAX_SWEEPS):
-            gap = self.upper[self.bits] - self.lower[self.bits]
-            near = ~self.converged[self.bits] & (gap <= NEAR * self.tol * self.upper[self.bits])
-            bits = self.bits[near]
-            if not 0 < len(bits) <= FEW_BITS:
-                return
-            slots = M.bundle.newest[bits]
-            for slot in np.unique(slots):
-                dual.ascend(self.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
-            self._raise_lower(bits, M.lower(bits, restart=True))
+        gap = self.upper[self.bits] - self.lower[self.bits]
+        near = ~self.converged[self.bits] & (gap <= NEAR * self.tol * self.upper[self.bits])
+        bits = self.bits[near]
+        if not 0 < len(bits) <= FEW_BITS:
+            return
+        slots = M.bundle.newest[bits]
+        for slot in np.unique(slots):
+            dual.ascend(self.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
+        self._raise_lower(bits, M.lower(bits, restart=True))
 
     def _drop_closed(self) -> None:
         """Go on with the bits that are still open."""
@@ -265,9 +322,9 @@ class _Run:
         self.rows.map(_drop, self.bits, np.flatnonzero(still), self.n_taken > 0)
         self.bits, self.gradient = self.bits[still], self.gradient[still]
 
-    def _direction(self, gradient: Array) -> Array:
-        """L-BFGS, all open bits at once; a pair with ``rho = 0`` drops out by itself."""
-        M, bits = self.M, self.bits
+    def _direction(self, bits: Array, gradient: Array) -> Array:
+        """L-BFGS, all these bits at once; a pair with ``rho = 0`` drops out by itself."""
+        M = self.M
         q, pairs = gradient.copy(), (M.pairs_s, M.pairs_y, M.rho, bits)
         alpha = lbfgs.before_hessian(q, *pairs)
         h = M.scale[bits, None] * self._solve_hessian(bits, q)
@@ -345,18 +402,24 @@ class _Run:
 # What the blocks do. Scratch, for the open bits: Y, Z (margins) and P (slopes: shares of the latest planes).
 
 
+def _half_square(Q: Array) -> Array:
+    return 0.5 * np.einsum("jd,jd->j", Q, Q)
+
+
 def _only_bits(block: Block, bits: Array) -> Block:
     return Block(block.n, 0, Phi=block["Phi"], Y=np.ascontiguousarray(block["Y"][:, bits]))
 
 
-def _lay_out(block: Block, bits: Array, latest: Array | None) -> None:
-    """With the shares in the slots ``latest``, one a bit, if there are any yet."""
+def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
+    """With the shares in the slots ``latest``, one a bit, if there are any yet; returns how many are free."""
     shape = block.n, len(bits)
     Y, Z, P = np.empty(shape, np.int8), np.empty(shape, np.float32), np.empty(shape, np.float32)
     _pick(block["Y"], block["S"], bits, Y, Z)
+    free = np.zeros(len(bits))
     for slot in () if latest is None else np.unique(latest):
-        _pick_shares(block[f"pi{slot}"], bits, latest == slot, P)
+        _pick_shares(block[f"pi{slot}"], bits, latest == slot, P, free)
     block.scratch |= {"Y": Y, "Z": Z, "P": P}
+    return (free,)
 
 
 def _put_back(block: Block, bits: Array) -> None:
@@ -380,12 +443,13 @@ def _pick(signs: Array, scores: Array, bits: Array, Y: Array, Z: Array) -> None:
 
 
 @numba.njit(nogil=True, cache=True)
-def _pick_shares(shares: Array, bits: Array, chosen: Array, P: Array) -> None:
-    """Shares of those bits that are ``chosen``, to ``P``."""
+def _pick_shares(shares: Array, bits: Array, chosen: Array, P: Array, free: Array) -> None:
+    """Shares of those bits that are ``chosen``, to ``P``; how many are neither 0 nor 1, to ``free``."""
     for i in range(len(P)):
         for k in range(len(bits)):
             if chosen[k]:
                 P[i, k] = shares[i, bits[k]]
+                free[k] += 0 < P[i, k] < 1
 
 
 @numba.njit(nogil=True, cache=True)

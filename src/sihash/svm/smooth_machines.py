@@ -85,7 +85,7 @@ class SmoothMachines(Machines):
         if self._hessian is not None:
             followed = self._hessian.following(self.rows, self.C)
             if followed is not self._hessian:
-                self._take_hessian(followed)
+                self._take_hessian(followed, self._directions)  # strong is still what was strong before
 
     def refine_hessian(self, bits: Array) -> None:
         """Take the shared Hessian from the bands of ``bits``, where that may be a better one."""
@@ -93,9 +93,8 @@ class SmoothMachines(Machines):
         if refined is not None:
             self._take_hessian(refined)
 
-    def _take_hessian(self, hessian: SharedHessian) -> None:
-        self._hessian = hessian
-        self._directions = strongest_directions(hessian.factor, self._directions)
+    def _take_hessian(self, hessian: SharedHessian, directions: Array | None = None) -> None:
+        self._hessian, self._directions = hessian, directions
         self.rho[:], self.scale[:] = 0, 1  # measured against another matrix
 
     def directions(self) -> Array:
