@@ -136,7 +136,7 @@ def stream_threads(function: Callable[[Item], Result], items: Iterable[Item]) ->
 
 
 def start(function: Callable[[], Result]) -> Callable[[], Result]:
-    """Begin ``function()`` in a thread of the `team` while the caller goes on; returns what waits for its end.
+    """Begin ``function()`` in a thread of the `team` while the caller goes on; returns what waits for it.
 
     For work that is one thread's: what it sends to `map_threads` runs in that thread.
     """

@@ -8,35 +8,48 @@ from svm_problems import assert_true_planes, value_of_planes
 
 from sihash.kernel import KernelMap
 from sihash.svm import balance
-from sihash.svm.balance import Balance, strongest_directions
-from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.balance import FEW_MOVE, Balance, strongest_directions
+from sihash.svm.blocks import RowBlocks
 from sihash.svm.smooth import _Run
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import team
 
 
-def after_steps(n_steps, seed=0, n=8000, d=150, m=5, C=4.0):
-    """Machines over kernel features, which all point in much the same direction."""
+def running(seed=0, n=8000, d=150, m=5, C=4.0, noise=1.0, tol=0.002):
+    """A solve over kernel features, which all point in much the same direction."""
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(n, 8)).astype(np.float32)
     Phi = KernelMap(np.zeros(8), X[:d] / np.linalg.norm(X[:d], axis=1)[:, None], 0.8)(X)
-    Y = np.where(X @ rng.normal(size=(8, m)) + rng.normal(size=(n, m)) > 0, 1, -1).astype(np.int8)
-    machines = SmoothMachines(RowBlocks.of(Phi, Y=Y), C)
-    run = _Run(machines, 0.002)
+    Y = np.where(X @ rng.normal(size=(8, m)) + noise * rng.normal(size=(n, m)) > 0, 1, -1).astype(np.int8)
+    return _Run(SmoothMachines(RowBlocks.of(Phi, Y=Y), C), tol)
+
+
+def after_steps(n_steps, seed=0, **problem):
+    run = running(seed, **problem)
     for _ in range(n_steps):
         run.step()
-    return machines
+    return run.M
 
 
-def restored(machines, bits, widest=1):
+def restored(machines, bits, widest=1, step=None):
     """Restore the balance of the last gradient; returns bounds and Vᵀr, each before and after."""
     source, V = int(machines.latest[0]), machines.directions()
-    before, inside = value_of_planes(machines, source)[bits], imbalance(machines, source)[bits] @ V
+    before, residual = value_of_planes(machines, source)[bits], imbalance(machines, source)[bits]
+    step = np.zeros_like(residual) if step is None else step
     with team():
-        lower = Balance(machines.rows, V, widest).restore(
-            machines.bundle, machines.C, bits, inside, source, ASCENDED
+        lower = Balance(machines.rows, V, widest, n_free=10**9).restore(
+            machines.bundle,
+            machines.C,
+            bits,
+            bits,
+            machines.width[bits],
+            residual,
+            step,
+            np.zeros(len(bits)),
+            source,
+            ASCENDED,
         )
-    return before, lower, inside, imbalance(machines, ASCENDED)[bits] @ V
+    return before, lower, residual @ V, imbalance(machines, ASCENDED)[bits] @ V
 
 
 def imbalance(machines, slot):
@@ -57,10 +70,9 @@ def test_directions_are_those_of_the_leading_eigenvectors():
     np.testing.assert_allclose(few @ few.T, np.eye(5), atol=1e-6)
 
 
-@pytest.mark.parametrize("widest", [1, 2])
+@pytest.mark.parametrize("widest", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_bound_rises_and_the_planes_stay_true(seed, widest, monkeypatch):
-    monkeypatch.setattr(balance, "ROWS_PER_DIRECTION", 60)
+def test_the_bound_rises_and_the_planes_stay_true(seed, widest):
     machines = after_steps(7, seed)
     before, lower, inside, left = restored(machines, np.arange(machines.m), widest)
     upper = machines.upper()
@@ -72,55 +84,125 @@ def test_the_bound_rises_and_the_planes_stay_true(seed, widest, monkeypatch):
     assert_true_planes(machines)
 
 
-def test_only_the_rows_and_bits_that_were_asked_move(monkeypatch):
-    monkeypatch.setattr(balance, "ROWS_PER_DIRECTION", 40)
+@pytest.mark.parametrize("widest", [1, 2, 3])
+def test_rows_that_follow_a_step_do_so_for_all(widest, monkeypatch):
+    """What lies outside the directions becomes as little as if all rows had moved."""
+    monkeypatch.setattr(_Run, "_prove", lambda *_: None)
+    run = running(n=16_000, C=16.0, noise=3.0, tol=0.1)
+    for _ in range(3):
+        run.step()
+    machines, bits = run.M, run.bits
+    source, V = int(machines.latest[0]), machines.directions()
+
+    def outside(slot):
+        r = imbalance(machines, slot)
+        return np.sum(r**2, axis=1) - np.sum((r @ V) ** 2, axis=1)
+
+    restored(machines, bits, widest)
+    assert np.median(outside(ASCENDED) / outside(source)) > 0.8, "nobody follows"
+    restored(machines, bits, widest, run._direction(bits, imbalance(machines, source)))
+    assert np.median(outside(ASCENDED) / outside(source)) < 0.4
+    assert_true_planes(machines)
+
+
+def test_only_the_rows_and_bits_that_were_asked_move():
     machines = after_steps(4)
     rows, bits = machines.rows, np.array([1, 3])
     before = rows.column(f"pi{int(machines.latest[0])}")
     untouched = rows.column(f"pi{ASCENDED}")[:, [0, 2, 4]]
-    restored(machines, bits, widest=3)
+    step = -0.1 * machines.W[bits]
+    restored(machines, bits, 6, step)
     after = rows.column(f"pi{ASCENDED}")
     np.testing.assert_array_equal(after[:, [0, 2, 4]], untouched)
     moved, start = after[:, bits] != before[:, bits], 0
     assert moved.any(axis=0).all()
     for block in rows:
         here = moved[start : start + block.n]
-        assert not here[np.arange(block.n) % 3 != 0].any()
+        assert here[0::6].any(), "rows that balance"
+        assert here[3::6].any(), "rows that follow"
+        assert not here[~np.isin(np.arange(block.n) % 6, (0, 3))].any()
         start += block.n
-    at_bounds = (before[:, bits] == 0) | (before[:, bits] == 1)
-    assert not moved[at_bounds].any()
 
 
-def test_where_no_row_is_free_nothing_changes():
+def test_other_rows_follow_each_time_and_never_those_that_balance():
+    for every in range(2, 16):
+        balance = Balance(RowBlocks([]), np.zeros((4, 2)), every, n_free=10**9)
+        firsts = [balance._first_follower() for _ in range(balance.every - 1)]
+        assert sorted(firsts) == list(range(1, balance.every))
+    assert Balance(RowBlocks([]), np.zeros((4, 2)), 1, n_free=10**9)._first_follower() == 0
+
+
+def test_where_few_rows_are_free_more_of_them_move():
+    V = np.zeros((1000, 64))
+    far_apart = [Balance(RowBlocks([]), V, FEW_MOVE, n_free).every for n_free in (0, 400, 1200, 4600, 10**6)]
+    assert far_apart == [1, 1, 2, 9, 15]
+
+
+def test_where_no_row_is_free_the_planes_stay_true():
     machines = after_steps(2)
     source = int(machines.latest[0])
     for block in machines.rows:
         block[f"pi{source}"][:] = block[f"pi{source}"] > 0.5
+    g = np.zeros_like(machines.bundle.g[:, :, source])
+    for block in machines.rows:
+        g[:, block.group] += (block[f"pi{source}"] * block["Y"]).T @ block["Phi"].astype(float)
+    machines.bundle.g[:, :, source] = g
+    machines.bundle.a[:, :, source] = 0
+    for block in machines.rows:
+        machines.bundle.a[:, block.group, source] += block[f"pi{source}"].sum(axis=0)
     restored(machines, np.arange(machines.m))
-    np.testing.assert_array_equal(machines.rows.column(f"pi{ASCENDED}"), machines.rows.column(f"pi{source}"))
-    assert np.isfinite(machines.bundle.g).all()
+    assert_true_planes(machines)
+
+
+def test_rows_are_projected_once(monkeypatch):
+    """A later solve finds T, for as many rows or fewer, until the rows or the directions are others."""
+    machines = after_steps(3)
+    restored(machines, np.arange(machines.m), 3)
+    block, V = machines.rows.blocks[0], machines.directions()
+    np.testing.assert_allclose(block.projection.T, block["Phi"][::3] @ V, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(block.copy().projection.at(V.copy(), 15), block.projection.T[::5])
+    assert block.projection.at(V, 2) is None
+    assert block.projection.at(V + 1, 3) is None
+    monkeypatch.setattr(np, "hstack", None)  # would be used to project
+    restored(machines, np.arange(machines.m), 3)
+    twin = block.copy()
+    twin.drop(np.array([0]))
+    assert twin.projection is None
+    assert block.projection is not None
 
 
 def test_the_loops_are_their_formulas():
     rng = np.random.RandomState(0)
-    T, bits = rng.normal(size=(40, 6)).astype(np.float32), np.array([2, 0])
-    P = np.clip(rng.normal(0.5, 0.6, size=(40, 3)), 0, 1).astype(np.float32)
+    n, k, m, every = 40, 6, 2, 2
+    T, bits, columns = rng.normal(size=(n, k)).astype(np.float32), np.array([2, 0]), np.array([0, 1])
+    width = np.array([0.5, 0.3], np.float32)
+    P = np.clip(rng.normal(0.5, 0.6, size=(every * n, 3)), 0, 1).astype(np.float32)
     Y = np.where(rng.uniform(size=P.shape) < 0.5, 1, -1).astype(np.int8)
-    p, y = P[:, bits].astype(float), Y[:, bits]
-    q = 4 * p * (1 - p)
-    block = Block(40, 0, pi0=P)
-    block.scratch["T"] = T
-    curvature = balance._curvature(RowBlocks([block]), bits, 0, 1)
-    np.testing.assert_allclose(
-        curvature, np.einsum("ij,ia,ib->jab", q, T.astype(float), T.astype(float)), atol=1e-3
-    )
-    asked, out = rng.normal(size=p.shape).astype(np.float32), P.copy()
-    moved = np.clip(p + q * y * asked, 0, 1)
-    R = asked.copy()
-    total = balance._change(R, P, Y, bits, out)
-    np.testing.assert_allclose(R, (moved - p) * y, atol=1e-6)
-    np.testing.assert_allclose(total, (moved - p).sum(axis=0), atol=1e-5)
-    np.testing.assert_allclose(out[:, bits], moved, atol=1e-6)
+    Z, scores = rng.normal(1, 0.5, size=(every * n, m)), rng.normal(size=(n, m))
+    p, y, z = P[1::every, bits].astype(float), Y[1::every, bits], Z[1::every]
+    margin = np.where(p <= 0, np.maximum(z, 1 + width / 2), np.minimum(z, 1 - width / 2))
+    margin = np.where((p > 0) & (p < 1), 1 + (0.5 - p) * width, margin)
+    M, shares, sign = np.empty((3, m, n), np.float32)
+    Z, scores = Z.astype(np.float32), scores.astype(np.float32)
+    balance._set_out(scores, 1, every, Z, columns, P, Y, bits, width, M, shares, sign)
+    np.testing.assert_allclose(M.T, margin + y * scores, atol=1e-5)
+    np.testing.assert_array_equal(shares.T, P[1::every, bits])
+    np.testing.assert_array_equal(sign.T, y)
+
+    rows = RowBlocks([])
+    rows.scratch = {"T": T, "M": M.copy(), "shares": shares, "sign": sign}
+    near = np.abs(1 - M.astype(float)) < width[:, None] / 2
+    curvature = np.einsum("ji,ia,ib->jab", near / width[:, None], T.astype(float), T.astype(float))
+    np.testing.assert_allclose(balance._curvature(rows, columns, width), curvature, rtol=1e-4, atol=1e-3)
+    a = rng.normal(size=(m, k)).astype(np.float32)
+    moved = np.clip(0.5 + (1 - M - sign * (a @ T.T)) / width[:, None], 0, 1)
+    R = (moved - shares) * sign
+    np.testing.assert_allclose(balance._pull(rows, a, columns, width), R @ T, rtol=1e-3, atol=1e-3)
+    out = P.copy()
+    total = balance._write(R.astype(np.float32), shares, sign, bits, out, 1, every)
+    np.testing.assert_allclose(total, (moved - shares).sum(axis=1), atol=1e-4)
+    np.testing.assert_allclose(out[1::every, bits], moved.T, atol=1e-5)
+    np.testing.assert_array_equal(out[::every], P[::every])
     np.testing.assert_array_equal(out[:, 1], P[:, 1])
 
 

@@ -1,14 +1,14 @@
 """A better lower bound from some of the rows.
 
 The gap of a point with shares ``p`` is ``½‖r‖²`` for ``r = w − C Σ p y φ``, plus the price of smoothing. The
-weights are good long before this shows it: huge terms have to cancel in ``r``, and a proof needs that they do,
-whichever rows see to it. So only some move, every second, say, and each for two. Their shares are taken
-where their margins would be if the weights were others, ``p(z + y φ·b)``, and ``r(b) = 0`` is solved for ``b``
-by Newton's method, at the cost of these rows.
+weights are good long before this shows it: huge terms have to cancel in ``r``, and a proof needs that they
+do, whichever rows see to it. So only some move, two of three, say, and each for one and a half. Their shares
+are taken where their margins would be if the weights were others, ``p(z + y φ·b)``, and ``r(b) = 0`` is
+solved for ``b`` by Newton's method, at the cost of these rows.
 
 It starts with the quasi-Newton step of all rows, which they follow. What is left then lies nearly all in the
-few directions ``V`` where rows sum up to most. There each bit has equations of its own, as many as directions,
-which half of the rows that move, with ``t = Vᵀφ``, solve without another product with Φ.
+few directions ``V`` where rows sum up to most. There each bit has equations of its own, one a direction; half
+of the rows that move solve them by their ``t = Vᵀφ``, without another product with Φ: they balance.
 """
 
 from __future__ import annotations
@@ -18,28 +18,26 @@ import numpy as np
 from scipy.linalg import qr
 
 from sihash._typing import Array
-from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.blocks import Block, Projection, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.threads import map_threads, n_threads_of_team
+from sihash.threads import map_threads
 
 N_DIRECTIONS = 64
 POWERS = 2  # of the Gram matrix, to find them
-MANY_MOVE, FEW_MOVE = 3, 16  # two of three rows move, or two of sixteen, which will do after small changes ...
-FREE_PER_FEATURE = 0.5  # ... but so many that every second feature has one that balances and is in the band
-SOLUTIONS = 5  # of the equations in the directions at most, ...
-KEPT_FOR = 1  # ... the matrices of the first one used once more
+MANY_MOVE = 3  # two of three rows move, ...
+FEW_MOVE = 15  # ... or two of fifteen, which will do after small changes ...
+# ... but so many that of those that balance enough are in the band: for all features, and for the directions.
+FREE_PER_FEATURE, FREE_PER_DIRECTION = 0.5, 6
+SOLUTIONS = 5  # of the equations in the directions at most
+BITS_AT_ONCE = 16  # in one product, however many threads there are: another cut would round otherwise
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
-def strongest_directions(factor: Array, nearly: Array | None = None) -> Array:
-    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``.
-
-    ``nearly``: those of a matrix that differs little, as a start.
-    """
-    d, V = len(factor), nearly
-    if V is None:
-        V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
-    for _ in range(POWERS if nearly is None else 1):
+def strongest_directions(factor: Array) -> Array:
+    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``."""
+    d = len(factor)
+    V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
+    for _ in range(POWERS):
         V = qr(np.matmul(factor, np.matmul(factor.T, V)), mode="economic", check_finite=False)[0]
     return V
 
@@ -48,13 +46,16 @@ class Balance:
     """Restores the balance of dual points with some of the rows, for the length of a solve."""
 
     def __init__(self, rows: RowBlocks, V: Array, widest: int, n_free: float) -> None:
-        """``V`` (d × k): the strongest directions. ``widest``: how far apart rows that balance may be, of which
-        ``n_free`` are in the band of a bit.
+        """``V`` (d × k): the strongest directions. ``widest``: how far apart rows that balance may be.
+
+        Of all rows ``n_free`` are in the band of a bit.
         """
-        self.rows, self.V = rows, V
-        self.widest, self.every = widest, max(1, min(widest, int(n_free / (FREE_PER_FEATURE * len(V)))))
+        self.rows, self.V, self.widest = rows, V, widest
+        d, k = V.shape
+        every = max(1, min(widest, int(n_free / max(FREE_PER_FEATURE * d, FREE_PER_DIRECTION * k))))
+        self.every = every if every < MANY_MOVE else every - every % MANY_MOVE  # theirs may be projected
         self.is_projected = False
-        self.turn = 0  # of the rows that only follow: others each time
+        self.turn = 0
 
     def restore(
         self,
@@ -75,30 +76,37 @@ class Balance:
         the margins ``Z``. What is left of ``½‖r‖²`` in the directions matters from ``enough`` on. Returns the
         lower bounds by the new planes.
         """
-        n_groups, width = bundle.n_groups, width.astype(np.float32)
-        n_movers = min(self.every, 2)  # of so many rows as there are from one that balances to the next
-        ahead = (self.every / n_movers * step.T).astype(np.float32)
-        self.rows.parts(_make_room, len(bits), None if self.is_projected else self.V.shape[1], self.every)
-        factors = ahead if self.is_projected else np.hstack([ahead, self.V])
-        self.is_projected = True
-        first = 1 + (self.every // 2 - 1 + self.turn) % (self.every - 1) if self.every > 1 else 0
-        self.turn += 1
-        follow = factors, bits, columns, width, source, target, first, self.every
+        n_groups, width, every = bundle.n_groups, width.astype(np.float32), self.every
+        V = None if self.is_projected else self.V
+        self.rows.parts(_make_room, len(bits), None if V is None else V.shape[1], every)
+        ahead = (every / min(every, 2) * step.T).astype(np.float32)
+        follow = ahead, V, bits, columns, width, source, target, self._first_follower(), every
         g, total = _sums(self.rows.by_group(n_groups, _follow, *follow))
+        self.is_projected = True
         inside = (residual - C * g.sum(axis=1)) @ self.V
         a = self._solve_inside(C, width, inside, enough).astype(np.float32)
-        more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, target, self.every))
+        more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, target, every))
         bundle.g[bits, :, target] = bundle.g[bits, :, source] + g + more_g
         bundle.a[bits, :, target] = bundle.a[bits, :, source] + total + more
         bundle.touch(bits, target)
         u = C * bundle.g[bits, :, target].sum(axis=1)
         return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
 
+    def _first_follower(self) -> int:
+        """Rows that balance begin at 0, those that only follow elsewhere each time: the last lack room."""
+        if self.every == 1:
+            return 0
+        self.turn += 1
+        return 1 + (self.every // 2 - 2 + self.turn) % (self.every - 1)
+
     def _solve_inside(self, C: float, width: Array, inside: Array, enough: Array) -> Array:
-        """Newton's method in the directions; returns what is missing from its last point to its best."""
+        """Newton's method in the directions; returns what is missing from its last point to its best.
+
+        A move that makes things worse is taken again at half its length, from where it began.
+        """
         n, k = inside.shape
         at, best, least = np.zeros((n, k)), np.zeros((n, k)), np.full(n, np.inf)
-        matrices, far, move = np.zeros((n, k, k)), np.arange(n), np.zeros((n, k))
+        matrices, moves, far, move = np.zeros((n, k, k)), np.zeros((n, k)), np.arange(n), np.zeros((n, k))
         for solution in range(SOLUTIONS + 1):
             at[far] += move
             pulls = self.rows.parts(_pull, move.astype(np.float32), far, width[far])
@@ -107,13 +115,16 @@ class Balance:
             better = size < least[far]
             best[far[better]], least[far[better]] = at[far[better]], size[better]
             still = size > enough[far]
-            far, left = far[still], left[still]
+            far, left, better = far[still], left[still], better[still]
             if solution == SOLUTIONS or not len(far):
                 break
-            if not 1 <= solution <= KEPT_FOR:
-                curvature = np.add.reduce(self.rows.parts(_curvature, far, width[far]), dtype=np.float64)
-                matrices[far] = _made_safe(C * curvature)
-            move = -_solve(matrices[far], left)
+            on = far[better]
+            if solution != 1 and len(on):  # the first matrices do twice
+                curvature = np.add.reduce(self.rows.parts(_curvature, on, width[on]), dtype=np.float64)
+                matrices[on] = _made_safe(C * curvature)
+            moves[on] = -_solve(matrices[on], left[better])
+            moves[far[~better]] *= 0.5
+            move = best[far] + moves[far] - at[far]
         return best - at
 
 
@@ -135,13 +146,13 @@ def _solve(matrices: Array, right: Array) -> Array:
     return np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
 
 
-# What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, a row a bit, M, the margins
-# that shares are taken at, their shares before, and signs. A block has its own share of these in its scratch.
+# What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, with a row for each
+# bit, margins M that shares are taken at, shares before, and signs. A block has its own part of these.
 
 
 def _make_room(rows: RowBlocks, m: int, k: int | None, every: int) -> None:
     stops = np.cumsum([0] + [-(-block.n // every) for block in rows.blocks])
-    whole = {name: np.empty((m, stops[-1]), np.float32) for name in ("M", "before", "sign")}
+    whole = {name: np.empty((m, stops[-1]), np.float32) for name in ("M", "shares", "sign")}
     if k is not None:
         rows.scratch["T"] = np.empty((stops[-1], k), np.float32)
     rows.scratch |= whole
@@ -152,7 +163,8 @@ def _make_room(rows: RowBlocks, m: int, k: int | None, every: int) -> None:
 
 def _follow(
     block: Block,
-    factors: Array,
+    ahead: Array,
+    V: Array | None,
     bits: Array,
     columns: Array,
     width: Array,
@@ -161,7 +173,7 @@ def _follow(
     first: int,
     every: int,
 ) -> tuple[Array, Array]:
-    """Move margins by the change of weights that are the first columns of ``factors``, the others being ``V``.
+    """Move margins by the change of weights ``ahead`` (d × bits); with ``V``, T is made too.
 
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these.
@@ -170,33 +182,44 @@ def _follow(
     if source != target:
         _copy(before, after, bits)
     margins = block.scratch["Z"], columns, before, block["Y"], bits, width
-    product = np.matmul(block["Phi"][::every], factors)
-    if product.shape[1] > m:
-        block.scratch["T"][:] = product[:, m:]
-    own = (block.scratch[name] for name in ("M", "before", "sign"))
-    _set_out(product[:, :m], 0, every, *margins, *own)
+    scores = np.matmul(block["Phi"][::every], ahead) if V is None else _project(block, ahead, V, every)
+    own = (block.scratch[name] for name in ("M", "shares", "sign"))
+    _set_out(scores, 0, every, *margins, *own)
     others = block["Phi"][first::every]
     if every == 1 or not len(others):
         return np.zeros((m, block["Phi"].shape[1]), np.float32), np.zeros(m)
-    product = np.matmul(others, factors[:, :m])
+    scores = np.matmul(others, ahead)
     M, shares, sign = np.empty((3, m, len(others)), np.float32)
-    _set_out(product, first, every, *margins, M, shares, sign)
+    _set_out(scores, first, every, *margins, M, shares, sign)
     R = np.zeros_like(M)
     _change(R, M, shares, sign, np.arange(m), width)
     return np.matmul(R, others), _write(R, shares, sign, bits, after, first, every)
 
 
+def _project(block: Block, ahead: Array, V: Array, every: int) -> Array:
+    """T, unless an earlier solve left it, and scores of ``ahead``, by one product."""
+    T = None if block.projection is None else block.projection.at(V, every)
+    if T is not None:
+        block.scratch["T"][:] = T
+        return np.matmul(block["Phi"][::every], ahead)
+    m = ahead.shape[1]
+    product = np.matmul(block["Phi"][::every], np.hstack([ahead, V]))
+    block.scratch["T"][:] = product[:, m:]
+    block.projection = Projection(V, every, block.scratch["T"])
+    return product[:, :m]
+
+
 def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
     """Move margins by ``a`` (bits × k); returns ``Σ y t`` times the changes of the shares, bits × k."""
-    T, M, before, sign = (rows.scratch[name] for name in ("T", "M", "before", "sign"))
+    T, M, before, sign = (rows.scratch[name] for name in ("T", "M", "shares", "sign"))
 
-    def pull(some: Array) -> Array:
+    def pull(some: slice) -> Array:
         R = np.matmul(a[some], T.T)
         _change(R, M, before, sign, columns[some], width[some])
         return np.matmul(R, T)
 
-    parts = np.array_split(np.arange(len(columns)), n_threads_of_team())
-    return np.concatenate(map_threads(pull, [part for part in parts if len(part)]))
+    starts = range(0, len(columns), BITS_AT_ONCE)
+    return np.concatenate(map_threads(pull, [slice(start, start + BITS_AT_ONCE) for start in starts]))
 
 
 def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
@@ -210,9 +233,11 @@ def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
     return np.array(map_threads(own, range(len(columns))))
 
 
-def _balance(block: Block, a: Array, bits: Array, width: Array, target: int, every: int) -> tuple[Array, Array]:
+def _balance(
+    block: Block, a: Array, bits: Array, width: Array, target: int, every: int
+) -> tuple[Array, Array]:
     """Move margins once more, write the shares; returns the same sums as `_follow`."""
-    T, M, before, sign = (block.scratch[name] for name in ("T", "M", "before", "sign"))
+    T, M, before, sign = (block.scratch[name] for name in ("T", "M", "shares", "sign"))
     R = np.matmul(a, T.T)
     _change(R, M, before, sign, np.arange(len(bits)), width)
     total = _write(R, before, sign, bits, block[f"pi{target}"], 0, every)

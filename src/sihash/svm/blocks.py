@@ -7,6 +7,7 @@ weights go out, sums come home. So the rows may lie in memory, in a memory-mappe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,6 +44,21 @@ class Memory:
         pass
 
 
+@dataclass(frozen=True)
+class Projection:
+    """``T = Φ[::every] V``: features of some rows in a few directions."""
+
+    V: Array
+    every: int
+    T: Array
+
+    def at(self, V: Array, every: int) -> Array | None:
+        """The same for these directions and every ``every``-th row, if it is known."""
+        if every % self.every or not np.array_equal(V, self.V):
+            return None
+        return self.T[:: every // self.every]
+
+
 class Block:
     """Rows that lie together: arrays by name, the first axis of each being the row.
 
@@ -56,6 +72,7 @@ class Block:
         self.group = group
         self.arrays: dict[str, Array] = arrays
         self.scratch: dict[str, Array] = {}  # what a running solve keeps here; never saved
+        self.projection: Projection | None = None  # of these rows; gone when they are others
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name][: self.n]
@@ -68,7 +85,7 @@ class Block:
     def copy(self) -> Block:
         """A second view of the same rows: it may shrink, grow or be given new arrays on its own."""
         twin = Block(self.n, self.group, **self.arrays)
-        twin.n_shared = self.n
+        twin.n_shared, twin.projection = self.n, self.projection
         return twin
 
     def append(self, table: dict[str, Array], rows: Array | None = None) -> None:
@@ -80,7 +97,7 @@ class Block:
                 np.take(values, rows, axis=0, out=room, mode="clip")  # straight there; other modes buffer
             else:
                 room[:] = values if rows is None else values[rows]
-        self.n = n
+        self.n, self.projection = n, None
 
     def drop(self, rows: Array) -> None:
         """Take rows out of use: they change places with the last ones and the block ends before them.
@@ -94,7 +111,7 @@ class Block:
         holes, movers = np.flatnonzero(gone[:n]), n + np.flatnonzero(~gone[n:])
         for array in self.arrays.values():
             array[holes], array[movers] = array[movers], array[holes]
-        self.n = n
+        self.n, self.projection = n, None
 
 
 class RowBlocks:

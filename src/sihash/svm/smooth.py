@@ -42,12 +42,14 @@ from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
 from sihash.threads import map_threads, start
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, the best mixture of planes is not asked for
+RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, no proof is tried
 TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
 HOPE = 1  # times the allowed gap: where restoring the balance is likely to leave no more, it is tried ...
 FAR = 3  # ... for most bits: then for those too where it leaves so much, ...
 ATTEMPTS = 3  # ... which a second time, or a third, may bring there
-FASTEST, SLOW = 0.25, 0.5  # rows follow a step that leaves at least, and at most, so much of what the last one left
+FASTEST = 0.25  # of what the last step left: what a step that rows follow leaves at least ...
+SLOW = 0.5  # ... and where it would leave more, they do not follow it
+PLAIN_STEPS = 3  # from weights 0: rows follow none of the first ones, for the third makes better weights too
 DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
@@ -81,7 +83,7 @@ def solve(
 
 @dataclass(frozen=True)
 class _DualPoint:
-    """Shares and planes in slots, one a bit: ``r = w − C Σ p y φ``, and the bounds. Columns are those of Z."""
+    """Shares and planes in slots, one a bit: ``r = w − C Σ p y φ``, and bounds; columns are those of Z."""
 
     bits: Array
     columns: Array
@@ -104,7 +106,7 @@ class _Run:
         self.changed = 0.0  # share of the slopes that the last pass changed
         self.own: dict[int, BandHessian] = {}
         self.balance: Balance | None = None
-        self.from_nothing = not machines.W.any()
+        self.n_plain = 0 if machines.W.any() else PLAIN_STEPS
         # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
         self.outside, self.rate = np.full(machines.m, np.inf), np.ones(machines.m)
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
@@ -249,9 +251,15 @@ class _Run:
             point = self._dual_point(which, slots[which])
             expected = self._expect(point, attempt) / (self.tol * self.upper[point.bits])
             worth = ~self.converged[point.bits] & (expected <= FAR)
-            if 2 * np.count_nonzero(worth & (expected <= HOPE)) < (1 if attempt else len(bits)):
-                break  # fewer can wait: another step is due anyway
-            self._restore(point.some(worth), every)
+            enough = 1 if attempt else len(bits)  # fewer than half can wait: another step is due anyway
+            if 2 * np.count_nonzero(worth & (expected <= HOPE)) < enough or not self.n_free:
+                break
+            step = self._direction(point.bits, point.r)
+            gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # what another step is likely to
+            worth &= gain <= RIPE_SHARE * self.tol * self.upper[point.bits]
+            if 2 * np.count_nonzero(worth) < enough:
+                break
+            self._restore(point.some(worth), step[worth], every)
             self._sweep()
             tried[which[worth]] = True
             which, slots = which[~self.converged[bits[which]]], M.bundle.newest[bits]
@@ -273,19 +281,20 @@ class _Run:
         bits, r = point.bits, point.r
         outside = _half_square(r) - _half_square(r @ self.M.directions())
         price = self.upper[bits] - point.value - _half_square(r)
-        if attempt == 0 and not self.from_nothing:
-            # How fast steps lead on shows after the second.
-            self.rate[bits] = np.clip(outside / self.outside[bits], FASTEST, 1) if self.n_taken > 1 else FASTEST
+        if attempt == 0:
+            if self.n_taken >= self.n_plain:  # how fast steps lead on shows after the second
+                slower = np.clip(outside / np.maximum(self.outside[bits], 1e-300), FASTEST, 1)
+                self.rate[bits] = slower if self.n_taken > 1 else FASTEST
             self.outside[bits] = outside
         rate = self.rate[bits]
         return np.where(rate <= SLOW, rate * outside + DEARER * price, outside + price)
 
-    def _restore(self, point: _DualPoint, every: int) -> None:
+    def _restore(self, point: _DualPoint, step: Array, every: int) -> None:
         """Restore the balance of a dual point; rows follow a step where steps lead far."""
         M = self.M
         if self.balance is None or self.balance.widest != every:
             self.balance = Balance(self.rows, M.directions(), every, self.n_free)
-        step = np.where(self.rate[point.bits, None] <= SLOW, self._direction(point.bits, point.r), 0)
+        step = np.where(self.rate[point.bits, None] <= SLOW, step, 0)
         for slot in np.unique(point.slots):
             here = point.slots == slot
             own, bits = point.some(here), point.bits[here]
@@ -302,12 +311,10 @@ class _Run:
         self.converged[bits] = self.M.closed(self.upper, self.lower, self.tol)[bits]
 
     def _sweep(self) -> None:
-        """Dual ascent where little is missing, and for few bits: a step would read all rows for them."""
-        M = self.M
-        gap = self.upper[self.bits] - self.lower[self.bits]
-        near = ~self.converged[self.bits] & (gap <= NEAR * self.tol * self.upper[self.bits])
-        bits = self.bits[near]
-        if not 0 < len(bits) <= FEW_BITS:
+        """Dual ascent where little is missing, if that may be enough for all, and these are few."""
+        M, bits = self.M, self.bits[~self.converged[self.bits]]
+        near = self.upper[bits] - self.lower[bits] <= NEAR * self.tol * self.upper[bits]
+        if not 0 < len(bits) <= FEW_BITS or not near.all():
             return
         slots = M.bundle.newest[bits]
         for slot in np.unique(slots):
