@@ -26,8 +26,9 @@ N_DIRECTIONS = 64
 POWERS = 2  # of the Gram matrix, to find them
 MANY_MOVE = 3  # two of three rows move, ...
 FEW_MOVE = 15  # ... or two of fifteen, which will do after small changes ...
-# ... but so many that of those that balance enough are in the band: for all features, and for the directions.
-FREE_PER_FEATURE, FREE_PER_DIRECTION = 0.5, 6
+# ... but so many that of those that balance enough are in the band: for the directions, and, where rows have
+# to follow a step, for all features.
+FREE_PER_DIRECTION, FREE_PER_FEATURE = 6, 0.5
 SOLUTIONS = 5  # of the equations in the directions at most
 BITS_AT_ONCE = 16  # in one product, however many threads there are: another cut would round otherwise
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
@@ -42,18 +43,20 @@ def strongest_directions(factor: Array) -> Array:
     return V
 
 
+def spacing(widest: int, n_free: float, V: Array, follow: bool) -> int:
+    """How far apart rows that balance may be, if of all rows ``n_free`` are in the band of a bit."""
+    d, k = V.shape
+    needed = max(FREE_PER_DIRECTION * k, FREE_PER_FEATURE * d if follow else 0)
+    every = max(1, min(widest, int(n_free / needed)))
+    return every if every < MANY_MOVE else every - every % MANY_MOVE  # theirs may be projected
+
+
 class Balance:
     """Restores the balance of dual points with some of the rows, for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, V: Array, widest: int, n_free: float) -> None:
-        """``V`` (d × k): the strongest directions. ``widest``: how far apart rows that balance may be.
-
-        Of all rows ``n_free`` are in the band of a bit.
-        """
-        self.rows, self.V, self.widest = rows, V, widest
-        d, k = V.shape
-        every = max(1, min(widest, int(n_free / max(FREE_PER_FEATURE * d, FREE_PER_DIRECTION * k))))
-        self.every = every if every < MANY_MOVE else every - every % MANY_MOVE  # theirs may be projected
+    def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
+        """``V`` (d × k): the strongest directions. ``every``: how far apart rows that balance are."""
+        self.rows, self.V, self.every = rows, V, every
         self.is_projected = False
         self.turn = 0
 
@@ -79,7 +82,7 @@ class Balance:
         n_groups, width, every = bundle.n_groups, width.astype(np.float32), self.every
         V = None if self.is_projected else self.V
         self.rows.parts(_make_room, len(bits), None if V is None else V.shape[1], every)
-        ahead = (every / min(every, 2) * step.T).astype(np.float32)
+        ahead = (every / min(every, 2) * step.T).astype(np.float32) if step.any() else None
         follow = ahead, V, bits, columns, width, source, target, self._first_follower(), every
         g, total = _sums(self.rows.by_group(n_groups, _follow, *follow))
         self.is_projected = True
@@ -163,7 +166,7 @@ def _make_room(rows: RowBlocks, m: int, k: int | None, every: int) -> None:
 
 def _follow(
     block: Block,
-    ahead: Array,
+    ahead: Array | None,
     V: Array | None,
     bits: Array,
     columns: Array,
@@ -173,7 +176,7 @@ def _follow(
     first: int,
     every: int,
 ) -> tuple[Array, Array]:
-    """Move margins by the change of weights ``ahead`` (d × bits); with ``V``, T is made too.
+    """Move margins by the change of weights ``ahead`` (d × bits), if there is one; with ``V``, make T too.
 
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these.
@@ -182,11 +185,14 @@ def _follow(
     if source != target:
         _copy(before, after, bits)
     margins = block.scratch["Z"], columns, before, block["Y"], bits, width
-    scores = np.matmul(block["Phi"][::every], ahead) if V is None else _project(block, ahead, V, every)
+    if V is not None:
+        _project(block, V, every)
+    rows = block["Phi"][::every]
+    scores = np.zeros((len(rows), m), np.float32) if ahead is None else np.matmul(rows, ahead)
     own = (block.scratch[name] for name in ("M", "shares", "sign"))
     _set_out(scores, 0, every, *margins, *own)
     others = block["Phi"][first::every]
-    if every == 1 or not len(others):
+    if ahead is None or every == 1 or not len(others):
         return np.zeros((m, block["Phi"].shape[1]), np.float32), np.zeros(m)
     scores = np.matmul(others, ahead)
     M, shares, sign = np.empty((3, m, len(others)), np.float32)
@@ -196,17 +202,13 @@ def _follow(
     return np.matmul(R, others), _write(R, shares, sign, bits, after, first, every)
 
 
-def _project(block: Block, ahead: Array, V: Array, every: int) -> Array:
-    """T, unless an earlier solve left it, and scores of ``ahead``, by one product."""
+def _project(block: Block, V: Array, every: int) -> None:
+    """Make T, unless an earlier solve left it."""
     T = None if block.projection is None else block.projection.at(V, every)
-    if T is not None:
-        block.scratch["T"][:] = T
-        return np.matmul(block["Phi"][::every], ahead)
-    m = ahead.shape[1]
-    product = np.matmul(block["Phi"][::every], np.hstack([ahead, V]))
-    block.scratch["T"][:] = product[:, m:]
-    block.projection = Projection(V, every, block.scratch["T"])
-    return product[:, :m]
+    if T is None:
+        T = np.matmul(block["Phi"][::every], V)
+        block.projection = Projection(V, every, T)
+    block.scratch["T"][:] = T
 
 
 def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:

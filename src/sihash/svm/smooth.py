@@ -32,7 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import dual, lbfgs, linesearch, ocas, slopes
-from sihash.svm.balance import FEW_MOVE, MANY_MOVE, Balance
+from sihash.svm.balance import FEW_MOVE, MANY_MOVE, Balance, spacing
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
@@ -109,6 +109,7 @@ class _Run:
         self.n_plain = 0 if machines.W.any() else PLAIN_STEPS
         # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
         self.outside, self.rate = np.full(machines.m, np.inf), np.ones(machines.m)
+        self.follow = np.zeros(machines.m, dtype=bool)  # where rows are to follow the next step, for a proof
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
         self.upper, self.lower = machines.upper(), machines.known_lower.copy()
@@ -239,7 +240,7 @@ class _Run:
         M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
         self._drop_closed()
 
-    def _prove(self, slots: Array, every: int, ripe: Array | bool = False) -> None:
+    def _prove(self, slots: Array, widest: int, ripe: Array | bool = False) -> None:
         """Look for lower bounds that close gaps, near the dual points in ``slots``.
 
         First by restoring their balance, where that may be enough; then, for ``ripe`` bits too, by the best
@@ -259,7 +260,7 @@ class _Run:
             worth &= gain <= RIPE_SHARE * self.tol * self.upper[point.bits]
             if 2 * np.count_nonzero(worth) < enough:
                 break
-            self._restore(point.some(worth), step[worth], every)
+            self._restore(point.some(worth), step[worth], widest)
             self._sweep()
             tried[which[worth]] = True
             which, slots = which[~self.converged[bits[which]]], M.bundle.newest[bits]
@@ -287,14 +288,17 @@ class _Run:
                 self.rate[bits] = slower if self.n_taken > 1 else FASTEST
             self.outside[bits] = outside
         rate = self.rate[bits]
-        return np.where(rate <= SLOW, rate * outside + DEARER * price, outside + price)
+        too_much = outside + price > self.tol * self.upper[bits]
+        self.follow[bits] = (rate <= SLOW) & too_much
+        return np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
 
-    def _restore(self, point: _DualPoint, step: Array, every: int) -> None:
-        """Restore the balance of a dual point; rows follow a step where steps lead far."""
-        M = self.M
-        if self.balance is None or self.balance.widest != every:
-            self.balance = Balance(self.rows, M.directions(), every, self.n_free)
-        step = np.where(self.rate[point.bits, None] <= SLOW, step, 0)
+    def _restore(self, point: _DualPoint, step: Array, widest: int) -> None:
+        """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
+        M, follow = self.M, self.follow[point.bits]
+        every = spacing(widest, self.n_free, M.directions(), bool(follow.any()))
+        if self.balance is None or self.balance.every != every:
+            self.balance = Balance(self.rows, M.directions(), every)
+        step = np.where(follow[:, None], step, 0)
         for slot in np.unique(point.slots):
             here = point.slots == slot
             own, bits = point.some(here), point.bits[here]
