@@ -70,7 +70,7 @@ def test_directions_are_those_of_the_leading_eigenvectors():
     np.testing.assert_allclose(few @ few.T, np.eye(5), atol=1e-6)
 
 
-@pytest.mark.parametrize("widest", [1, 2, 3])
+@pytest.mark.parametrize("widest", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_bound_rises_and_the_planes_stay_true(seed, widest):
     machines = after_steps(7, seed)
