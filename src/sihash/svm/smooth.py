@@ -11,8 +11,8 @@ the gradient, which the steps drive to zero, and the price of smoothing, which t
 costs two products with Φ for all bits together, the scores of the direction and the gradient, in one pass
 over the rows (`sihash.svm.slopes`): how far to go is found before, on a few of them.
 
-The weights are good before the gap shows it. What is missing then lies in a few directions of the features,
-and moving the shares ``p`` closes it without moving the weights (`sihash.svm.balance`, `sihash.svm.dual`).
+The weights are good before the gap shows it. Moving the shares ``p`` of some rows closes it then, without
+moving the weights (`sihash.svm.balance`, `sihash.svm.dual`).
 
 L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width
 Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. Where that guess is poor
@@ -243,8 +243,8 @@ class _Run:
     def _prove(self, slots: Array, widest: int, ripe: Array | bool = False) -> None:
         """Look for lower bounds that close gaps, near the dual points in ``slots``.
 
-        First by restoring their balance, where that may be enough; then, for ``ripe`` bits too, by the best
-        mixture of planes; then, for a few bits, by dual ascent.
+        First by restoring their balance, with rows at most ``widest`` apart, where that may be enough; then,
+        for ``ripe`` bits too, by the best mixture of planes; then, for a few bits, by dual ascent.
         """
         M, bits = self.M, self.bits
         which, tried = np.arange(len(bits)), np.zeros(len(bits), dtype=bool)
@@ -256,7 +256,7 @@ class _Run:
             if 2 * np.count_nonzero(worth & (expected <= HOPE)) < enough or not self.n_free:
                 break
             step = self._direction(point.bits, point.r)
-            gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # what another step is likely to
+            gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
             worth &= gain <= RIPE_SHARE * self.tol * self.upper[point.bits]
             if 2 * np.count_nonzero(worth) < enough:
                 break
@@ -294,10 +294,10 @@ class _Run:
 
     def _restore(self, point: _DualPoint, step: Array, widest: int) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
-        M, follow = self.M, self.follow[point.bits]
-        every = spacing(widest, self.n_free, M.directions(), bool(follow.any()))
-        if self.balance is None or self.balance.every != every:
-            self.balance = Balance(self.rows, M.directions(), every)
+        M, follow, V = self.M, self.follow[point.bits], self.M.directions()
+        every = spacing(widest, self.n_free, V, bool(follow.any()))
+        if self.balance is None or self.balance.every != every or self.balance.V is not V:
+            self.balance = Balance(self.rows, V, every)
         step = np.where(follow[:, None], step, 0)
         for slot in np.unique(point.slots):
             here = point.slots == slot
