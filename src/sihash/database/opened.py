@@ -45,10 +45,17 @@ class OpenedFile:
         try:
             found = os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
-            if not self.path.parent.is_dir():
-                raise gone(self.path.parent) from None
-            raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.") from None
+            found = self._look_again()
         inode = (found.st_dev, found.st_ino)
         if not self.immutable:
             return inode
         return (*inode, found.st_size, found.st_mtime_ns)
+
+    def _look_again(self) -> os.stat_result:
+        """Where nothing was a moment ago a copy may be now; if not, say what is missing, folder or file."""
+        if not self.path.parent.is_dir():
+            raise gone(self.path.parent)
+        try:
+            return os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.") from None

@@ -49,7 +49,8 @@ FAR = 3  # ... for most bits: then for those too where it leaves so much, ...
 ATTEMPTS = 3  # ... which a second time, or a third, may bring there
 FASTEST = 0.25  # of what the last step left: what a step that rows follow leaves at least ...
 SLOW = 0.5  # ... and where it would leave more, they do not follow it
-PLAIN_STEPS = 3  # from weights 0: rows follow none of the first ones, for the third makes better weights too
+# Rows follow none of the first steps, which make better weights too: so many from weights 0, and from others.
+PLAIN_STEPS, PLAIN_STEPS_WARM = 3, 1
 DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
@@ -106,7 +107,7 @@ class _Run:
         self.changed = 0.0  # share of the slopes that the last pass changed
         self.own: dict[int, BandHessian] = {}
         self.balance: Balance | None = None
-        self.n_plain = 0 if machines.W.any() else PLAIN_STEPS
+        self.n_plain = PLAIN_STEPS_WARM if machines.W.any() else PLAIN_STEPS
         # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
         self.outside, self.rate = np.full(machines.m, np.inf), np.ones(machines.m)
         self.follow = np.zeros(machines.m, dtype=bool)  # where rows are to follow the next step, for a proof
@@ -284,7 +285,7 @@ class _Run:
         price = self.upper[bits] - point.value - _half_square(r)
         if attempt == 0:
             if self.n_taken >= self.n_plain:  # how fast steps lead on shows after the second
-                slower = np.clip(outside / np.maximum(self.outside[bits], 1e-300), FASTEST, 1)
+                slower = np.clip(outside / np.maximum(self.outside[bits], 1e-30), FASTEST, 1)
                 self.rate[bits] = slower if self.n_taken > 1 else FASTEST
             self.outside[bits] = outside
         rate = self.rate[bits]
