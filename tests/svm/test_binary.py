@@ -257,7 +257,7 @@ def test_a_step_that_goes_too_far_asks_more_rows_for_the_next():
     run = smooth._Run(SmoothMachines(RowBlocks.of(Phi, Y=Y), 1.0), 0.01)
     asked = run.every
     assert asked == 8
-    run.upper[:] = 0  # as if the step were to end far above its start
+    run.bounds.upper[:] = 0  # as if the step were to end far above its start
     run.step()
     assert run.every == 4
 

@@ -158,3 +158,17 @@ def test_of_bands_it_follows_too():
     fewer = RowBlocks([block for block in rows.blocks if block.group != 1])
     followed = shared_hessian.of_bands(rows, 3.0, width).following(fewer, 3.0)
     assert_close(followed, shared_hessian.of_bands(fewer, 3.0, width))
+
+
+def test_directions_are_those_of_the_leading_eigenvectors():
+    rng = np.random.RandomState(0)
+    basis = np.linalg.qr(rng.normal(size=(200, 200)))[0]
+    values = 1 + 1e6 / np.arange(1, 201) ** 3
+    V = shared_hessian.strongest_directions(np.linalg.cholesky((basis * values) @ basis.T).astype(np.float32))
+    assert V.shape == (200, shared_hessian.N_DIRECTIONS)
+    np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-5)
+    caught = np.linalg.norm(V.T @ basis, axis=0)
+    assert caught[:32].min() > 0.99
+    assert np.sum(values * caught**2) > 0.999 * values[: V.shape[1]].sum()
+    few = shared_hessian.strongest_directions(np.eye(5, dtype=np.float32))
+    np.testing.assert_allclose(few @ few.T, np.eye(5), atol=1e-6)

@@ -13,17 +13,16 @@ of the rows that move solve them by their ``t = Vᵀφ``, without another produc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numba
 import numpy as np
-from scipy.linalg import qr
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
-from sihash.svm.bundle import Bundle
+from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import map_threads
 
-N_DIRECTIONS = 64
-POWERS = 2  # of the Gram matrix, to find them
 MANY_MOVE = 3  # two of three rows move, ...
 FEW_MOVE = 15  # ... or two of fifteen, which will do after small changes ...
 # ... but so many that of those that balance enough are in the band: for the directions, and, where rows have
@@ -34,21 +33,29 @@ BITS_AT_ONCE = 16  # in one product, however many threads there are: another cut
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
-def strongest_directions(factor: Array) -> Array:
-    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``."""
-    d = len(factor)
-    V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
-    for _ in range(POWERS):
-        V = qr(np.matmul(factor, np.matmul(factor.T, V)), mode="economic", check_finite=False)[0]
-    return V
-
-
 def spacing(widest: int, n_free: float, V: Array, follow: bool) -> int:
     """How far apart rows that balance may be, if of all rows ``n_free`` are in the band of a bit."""
     d, k = V.shape
     needed = max(FREE_PER_DIRECTION * k, FREE_PER_FEATURE * d if follow else 0)
     every = max(1, min(widest, int(n_free / needed)))
     return every if every < MANY_MOVE else every - every % MANY_MOVE  # theirs may be projected
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """Shares and planes of some bits, each in a slot: ``r = w − C Σ p y φ``, and the lower bounds.
+
+    ``columns`` are the places of the bits in the margins ``Z`` that the blocks hold.
+    """
+
+    bits: Array
+    columns: Array
+    slots: Array
+    r: Array
+    value: Array
+
+    def some(self, which: Array) -> DualPoint:
+        return DualPoint(*(values[which] for values in vars(self).values()))
 
 
 class Balance:
@@ -60,40 +67,25 @@ class Balance:
         self.is_projected = False
         self.turn = 0
 
-    def restore(
-        self,
-        bundle: Bundle,
-        C: float,
-        bits: Array,
-        columns: Array,
-        width: Array,
-        residual: Array,
-        step: Array,
-        enough: Array,
-        source: int,
-        target: int,
-    ) -> Array:
-        """From the shares and planes of slot ``source``, whose ``r`` is ``residual``, to slot ``target``.
+    def restore(self, M: SmoothMachines, point: DualPoint, step: Array, enough: Array) -> Array:
+        """From a dual point to a better one, in the slot `ASCENDED`; returns its lower bounds.
 
-        ``step`` is the change of weights that all rows would take, ``columns`` are the places of ``bits`` in
-        the margins ``Z``. What is left of ``½‖r‖²`` in the directions matters from ``enough`` on. Returns the
-        lower bounds by the new planes.
+        ``step`` is the change of weights that all rows would take. What is left of ``½‖r‖²`` in the strongest
+        directions matters from ``enough`` on.
         """
-        n_groups, width, every = bundle.n_groups, width.astype(np.float32), self.every
+        bits, n_groups, every = point.bits, M.bundle.n_groups, self.every
+        width = M.width[bits].astype(np.float32)
         V = None if self.is_projected else self.V
         self.rows.parts(_make_room, len(bits), None if V is None else V.shape[1], every)
         ahead = (every / min(every, 2) * step.T).astype(np.float32) if step.any() else None
-        follow = ahead, V, bits, columns, width, source, target, self._first_follower(), every
+        follow = ahead, V, bits, point.slots, point.columns, width, self._first_follower(), every
         g, total = _sums(self.rows.by_group(n_groups, _follow, *follow))
         self.is_projected = True
-        inside = (residual - C * g.sum(axis=1)) @ self.V
-        a = self._solve_inside(C, width, inside, enough).astype(np.float32)
-        more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, target, every))
-        bundle.g[bits, :, target] = bundle.g[bits, :, source] + g + more_g
-        bundle.a[bits, :, target] = bundle.a[bits, :, source] + total + more
-        bundle.touch(bits, target)
-        u = C * bundle.g[bits, :, target].sum(axis=1)
-        return C * bundle.a[bits, :, target].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
+        inside = (point.r - M.C * g.sum(axis=1)) @ self.V
+        a = self._solve_inside(M.C, width, inside, enough).astype(np.float32)
+        more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, every))
+        M.bundle.shift(bits, point.slots, ASCENDED, g + more_g, total + more)
+        return M.bundle.point(M.C, bits, ASCENDED)[1]
 
     def _first_follower(self) -> int:
         """Rows that balance begin at 0, those that only follow elsewhere each time: the last lack room."""
@@ -169,10 +161,9 @@ def _follow(
     ahead: Array | None,
     V: Array | None,
     bits: Array,
+    slots: Array,
     columns: Array,
     width: Array,
-    source: int,
-    target: int,
     first: int,
     every: int,
 ) -> tuple[Array, Array]:
@@ -181,10 +172,10 @@ def _follow(
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these.
     """
-    m, before, after = len(bits), block[f"pi{source}"], block[f"pi{target}"]
-    if source != target:
-        _copy(before, after, bits)
-    margins = block.scratch["Z"], columns, before, block["Y"], bits, width
+    m, held = len(bits), block[f"pi{ASCENDED}"]
+    for slot in np.unique(slots[slots != ASCENDED]):
+        _copy(block[f"pi{slot}"], held, bits[slots == slot])
+    margins = block.scratch["Z"], columns, held, block["Y"], bits, width
     if V is not None:
         _project(block, V, every)
     rows = block["Phi"][::every]
@@ -199,16 +190,17 @@ def _follow(
     _set_out(scores, first, every, *margins, M, shares, sign)
     R = np.zeros_like(M)
     _change(R, M, shares, sign, np.arange(m), width)
-    return np.matmul(R, others), _write(R, shares, sign, bits, after, first, every)
+    return np.matmul(R, others), _write(R, shares, sign, bits, held, first, every)
 
 
 def _project(block: Block, V: Array, every: int) -> None:
     """Make T, unless an earlier solve left it."""
-    T = None if block.projection is None else block.projection.at(V, every)
-    if T is None:
-        T = np.matmul(block["Phi"][::every], V)
+    T, known = block.scratch["T"], None if block.projection is None else block.projection.at(V, every)
+    if known is None:
+        np.matmul(block["Phi"][::every], V, out=T)
         block.projection = Projection(V, every, T)
-    block.scratch["T"][:] = T
+    else:
+        T[:] = known
 
 
 def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
@@ -235,14 +227,12 @@ def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
     return np.array(map_threads(own, range(len(columns))))
 
 
-def _balance(
-    block: Block, a: Array, bits: Array, width: Array, target: int, every: int
-) -> tuple[Array, Array]:
+def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> tuple[Array, Array]:
     """Move margins once more, write the shares; returns the same sums as `_follow`."""
     T, M, before, sign = (block.scratch[name] for name in ("T", "M", "shares", "sign"))
     R = np.matmul(a, T.T)
     _change(R, M, before, sign, np.arange(len(bits)), width)
-    total = _write(R, before, sign, bits, block[f"pi{target}"], 0, every)
+    total = _write(R, before, sign, bits, block[f"pi{ASCENDED}"], 0, every)
     return np.matmul(R, block["Phi"][::every]), total
 
 

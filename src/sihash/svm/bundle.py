@@ -72,6 +72,17 @@ class Bundle:
             K[j][own] = rows
             K[j][:, own] = rows.T
 
+    def shift(self, bits: Array, source: Array | int, target: int, g: Array, a: Array) -> None:
+        """The planes of ``source`` with what was added, ``g`` (bits × groups × d), become those of ``target``."""
+        self.g[bits, :, target] = self.g[bits, :, source] + g
+        self.a[bits, :, target] = self.a[bits, :, source] + a
+        self.touch(bits, target)
+
+    def point(self, C: float, bits: Array, slots: Array | int) -> tuple[Array, Array]:
+        """The dual point of the planes in ``slots`` alone: ``u = C Σ g`` (bits × d), and its bound."""
+        u = C * self.g[bits, :, slots].sum(axis=1)
+        return u, C * self.a[bits, :, slots].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
+
     def bound(self, C: float, bits: Array, restart: bool) -> Array:
         """Lower bounds of ``min ½‖w‖² + C · risk`` for ``bits``: the minimum of the plane model.
 

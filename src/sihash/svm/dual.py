@@ -23,8 +23,7 @@ def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, 
     Parts of the rows sweep on their own, from the same ``u``. Each raises the bound, their sum may go too
     far: then the best point on the way there is taken.
     """
-    g, a = bundle.g[bits, :, source], bundle.a[bits, :, source]
-    U, several = C * g.sum(axis=1), rows.n_parts > 1
+    U, several = bundle.point(C, bits, source)[0], rows.n_parts > 1
     changes = rows.parts(_sweep_part, U.astype(np.float32), bits, source, target, C, bundle.n_groups, several)
     g_change, a_change = (np.add.reduce(each, dtype=np.float64) for each in zip(*changes, strict=True))
     if several:
@@ -33,8 +32,7 @@ def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, 
         t = np.clip(slope / np.maximum(np.einsum("jd,jd->j", way, way), 1e-300), 0, 1)
         rows.map(_shorten, bits, target, t.astype(np.float32))
         g_change, a_change = t[:, None, None] * g_change, t[:, None] * a_change
-    bundle.g[bits, :, target], bundle.a[bits, :, target] = g + g_change, a + a_change
-    bundle.touch(bits, target)
+    bundle.shift(bits, source, target, g_change, a_change)
 
 
 def _sweep_part(

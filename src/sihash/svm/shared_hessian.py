@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
@@ -30,6 +30,8 @@ MOST_MEMORY = 0.5  # of what the features take: what the groups' matrices may ta
 AS_BEFORE = 1.5  # times as many rows as then, or as few: so far a group is the same ...
 MATTERS = 0.05  # ... and if it is not, it matters with so many of all rows
 WORTH = 8  # of d n m: two steps fewer save four products; a symmetric one takes half as long as it counts
+N_DIRECTIONS = 64  # the strongest ones
+POWERS = 2  # of the Hessian, to find them
 
 Pick = Callable[..., tuple[Array, Array | None]]  # of a block: numbers of rows, and roots of their weights
 
@@ -96,6 +98,15 @@ def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
         return None
     every = _every(rows, float(near / asked))
     return _taken(rows, C, every, _in_bands, width, every)
+
+
+def strongest_directions(factor: Array) -> Array:
+    """Orthonormal columns ``V`` that nearly span the leading eigenvectors of ``L Lᵀ``, ``L = factor``."""
+    d = len(factor)
+    V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
+    for _ in range(POWERS):
+        V = qr(np.matmul(factor, np.matmul(factor.T, V)), mode="economic", check_finite=False)[0]
+    return V
 
 
 def _every(rows: RowBlocks, share: float = 1.0) -> int:

@@ -24,37 +24,25 @@ some steps (`sihash.svm.shared_hessian`); bits that are still open later get one
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.svm import dual, lbfgs, linesearch, ocas, slopes
-from sihash.svm.balance import FEW_MOVE, MANY_MOVE, Balance, spacing
+from sihash.svm import lbfgs, linesearch, ocas, slopes
+from sihash.svm.balance import FEW_MOVE, MANY_MOVE
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
+from sihash.svm.proof import FEW_BITS, RIPE_SHARE, Bounds, Proof
 from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import ASCENDED, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
 from sihash.threads import map_threads, start
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, no proof is tried
 TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
-HOPE = 1  # times the allowed gap: where restoring the balance is likely to leave no more, it is tried ...
-FAR = 3  # ... for most bits: then for those too where it leaves so much, ...
-ATTEMPTS = 3  # ... which a second time, or a third, may bring there
-FASTEST = 0.25  # of what the last step left: what a step that rows follow leaves at least ...
-SLOW = 0.5  # ... and where it would leave more, they do not follow it
-# Rows follow none of the first steps, which make better weights too: so many from weights 0, and from others.
-PLAIN_STEPS, PLAIN_STEPS_WARM = 3, 1
-DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
-EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
-NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
-FEW_BITS = 8  # ... and for so few bits cost less than a step
 REFINED_AFTER = 4  # steps: the shared Hessian, if more than a few bits are open then
 OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
 OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
@@ -82,20 +70,6 @@ def solve(
     return run.finish()
 
 
-@dataclass(frozen=True)
-class _DualPoint:
-    """Shares and planes in slots, one a bit: ``r = w − C Σ p y φ``, and bounds; columns are those of Z."""
-
-    bits: Array
-    columns: Array
-    slots: Array
-    r: Array
-    value: Array
-
-    def some(self, which: Array) -> _DualPoint:
-        return _DualPoint(*(values[which] for values in vars(self).values()))
-
-
 class _Run:
     """One solve: the bits still open, and what the blocks hold of them in their scratch."""
 
@@ -106,23 +80,18 @@ class _Run:
         self.every = max(1, len(self.rows) // ENOUGH_ROWS)
         self.changed = 0.0  # share of the slopes that the last pass changed
         self.own: dict[int, BandHessian] = {}
-        self.balance: Balance | None = None
-        self.n_plain = PLAIN_STEPS_WARM if machines.W.any() else PLAIN_STEPS
-        # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
-        self.outside, self.rate = np.full(machines.m, np.inf), np.ones(machines.m)
-        self.follow = np.zeros(machines.m, dtype=bool)  # where rows are to follow the next step, for a proof
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
-        self.upper, self.lower = machines.upper(), machines.known_lower.copy()
-        self.start_W, self.start_upper = machines.W.copy(), self.upper.copy()
-        self.converged = machines.closed(self.upper, self.lower, tol)
-        self.bits = np.flatnonzero(~self.converged)
+        self.bounds = Bounds.of(machines, tol)
+        self.proof = Proof(machines, self.bounds, self._direction)
+        self.start_W, self.start_upper = machines.W.copy(), self.bounds.upper.copy()
+        self.bits = np.flatnonzero(~self.bounds.closed)
         self.repeats = None if words is None else find_repeats(words, machines.W, self.bits)
         if self.repeats:
             self.bits = np.setdiff1d(self.bits, self.repeats.bits)
         if len(self.bits):
             self._open()
-        self.log.step(self.upper, self.lower)
+        self.log.step(self.bounds.upper, self.bounds.lower)
 
     def _open(self) -> None:
         """Lay out the margins of the open bits, with the gradient; see which need no step.
@@ -142,7 +111,7 @@ class _Run:
         else:
             self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
         hessian()
-        self._prove(M.bundle.newest[bits], FEW_MOVE)
+        self.proof.seek(bits, M.bundle.newest[bits], FEW_MOVE, self.n_free, 0)
         self._drop_closed()
 
     def step(self) -> None:
@@ -228,107 +197,23 @@ class _Run:
 
     def _close_bits(self) -> None:
         M, bits = self.M, self.bits
-        gain = self.upper[bits] - M.upper()[bits]
-        self.upper[bits] = M.upper()[bits]
-        if (gain < -TOO_FAR * self.tol * self.upper[bits]).any():
+        gain = self.bounds.upper[bits] - M.upper()[bits]
+        self.bounds.upper[bits] = M.upper()[bits]
+        if (gain < -TOO_FAR * self.bounds.allowed(bits)).any():
             self.every = -(-self.every // 2)  # its length takes more rows
-        self._prove(M.latest[bits], MANY_MOVE, gain <= RIPE_SHARE * self.tol * self.upper[bits])
-        self.log.step(self.upper, self.lower)
+        ripe = gain <= RIPE_SHARE * self.bounds.allowed(bits)
+        self.proof.seek(bits, M.latest[bits], MANY_MOVE, self.n_free, self.n_taken, ripe)
+        self.log.step(self.bounds.upper, self.bounds.lower)
         # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
         # steps gain less than that.
-        allowed = SMOOTHING_SHARE * self.tol * self.upper[bits]
+        allowed = SMOOTHING_SHARE * self.bounds.allowed(bits)
         shrink = np.clip(np.sqrt(allowed / np.maximum(self.smoothing, 1e-300)), 0.4, 1.0)
-        M.width[bits] *= np.where(self.converged[bits] | (gain > self.smoothing), 1.0, shrink)
+        M.width[bits] *= np.where(self.bounds.closed[bits] | (gain > self.smoothing), 1.0, shrink)
         self._drop_closed()
-
-    def _prove(self, slots: Array, widest: int, ripe: Array | bool = False) -> None:
-        """Look for lower bounds that close gaps, near the dual points in ``slots``.
-
-        First by restoring their balance, with rows at most ``widest`` apart, where that may be enough; then,
-        for ``ripe`` bits too, by the best mixture of planes; then, for a few bits, by dual ascent.
-        """
-        M, bits = self.M, self.bits
-        which, tried = np.arange(len(bits)), np.zeros(len(bits), dtype=bool)
-        for attempt in range(ATTEMPTS):
-            point = self._dual_point(which, slots[which])
-            expected = self._expect(point, attempt) / (self.tol * self.upper[point.bits])
-            worth = ~self.converged[point.bits] & (expected <= FAR)
-            enough = 1 if attempt else len(bits)  # fewer than half can wait: another step is due anyway
-            if 2 * np.count_nonzero(worth & (expected <= HOPE)) < enough or not self.n_free:
-                break
-            step = self._direction(point.bits, point.r)
-            gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
-            worth &= gain <= RIPE_SHARE * self.tol * self.upper[point.bits]
-            if 2 * np.count_nonzero(worth) < enough:
-                break
-            self._restore(point.some(worth), step[worth], widest)
-            self._sweep()
-            tried[which[worth]] = True
-            which, slots = which[~self.converged[bits[which]]], M.bundle.newest[bits]
-        missing = bits[(ripe | tried) & ~self.converged[bits]]
-        if len(missing):
-            self._raise_lower(missing, M.lower(missing, restart=True))
-            self._sweep()
-
-    def _dual_point(self, which: Array, slots: Array) -> _DualPoint:
-        """That of the planes in ``slots``, for these of the open bits; its bounds are noted."""
-        M, bits = self.M, self.bits[which]
-        u = M.C * M.bundle.g[bits, :, slots].sum(axis=1)
-        value = M.C * M.bundle.a[bits, :, slots].sum(axis=1) - _half_square(u)
-        self._raise_lower(bits, value)
-        return _DualPoint(bits, which, slots, M.W[bits] - u, value)
-
-    def _expect(self, point: _DualPoint, attempt: int) -> Array:
-        """What gaps restoring the balance is likely to leave."""
-        bits, r = point.bits, point.r
-        outside = _half_square(r) - _half_square(r @ self.M.directions())
-        price = self.upper[bits] - point.value - _half_square(r)
-        if attempt == 0:
-            if self.n_taken >= self.n_plain:  # how fast steps lead on shows after the second
-                slower = np.clip(outside / np.maximum(self.outside[bits], 1e-30), FASTEST, 1)
-                self.rate[bits] = slower if self.n_taken > 1 else FASTEST
-            self.outside[bits] = outside
-        rate = self.rate[bits]
-        too_much = outside + price > self.tol * self.upper[bits]
-        self.follow[bits] = (rate <= SLOW) & too_much
-        return np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
-
-    def _restore(self, point: _DualPoint, step: Array, widest: int) -> None:
-        """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
-        M, follow, V = self.M, self.follow[point.bits], self.M.directions()
-        every = spacing(widest, self.n_free, V, bool(follow.any()))
-        if self.balance is None or self.balance.every != every or self.balance.V is not V:
-            self.balance = Balance(self.rows, V, every)
-        step = np.where(follow[:, None], step, 0)
-        for slot in np.unique(point.slots):
-            here = point.slots == slot
-            own, bits = point.some(here), point.bits[here]
-            enough = EVEN * self.tol * self.upper[bits]
-            where = bits, own.columns, M.width[bits]
-            bound = self.balance.restore(
-                M.bundle, M.C, *where, own.r, step[here], enough, int(slot), ASCENDED
-            )
-            self._raise_lower(bits, bound)
-            M.bundle.newest[bits[bound < own.value]] = slot  # too much was asked of the rows
-
-    def _raise_lower(self, bits: Array, lower: Array) -> None:
-        self.lower[bits] = np.maximum(self.lower[bits], lower)
-        self.converged[bits] = self.M.closed(self.upper, self.lower, self.tol)[bits]
-
-    def _sweep(self) -> None:
-        """Dual ascent where little is missing, if that may be enough for all, and these are few."""
-        M, bits = self.M, self.bits[~self.converged[self.bits]]
-        near = self.upper[bits] - self.lower[bits] <= NEAR * self.tol * self.upper[bits]
-        if not 0 < len(bits) <= FEW_BITS or not near.all():
-            return
-        slots = M.bundle.newest[bits]
-        for slot in np.unique(slots):
-            dual.ascend(self.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
-        self._raise_lower(bits, M.lower(bits, restart=True))
 
     def _drop_closed(self) -> None:
         """Go on with the bits that are still open."""
-        still = ~self.converged[self.bits]
+        still = ~self.bounds.closed[self.bits]
         if still.all():
             return
         self.rows.map(_drop, self.bits, np.flatnonzero(still), self.n_taken > 0)
@@ -374,11 +259,11 @@ class _Run:
         M.W[bits], M.risk[bits] = solution.W, finisher.risk
         M.fresh[bits] = False
         self.rows.map(rescore, bits, M.W[bits].T.astype(np.float32))
-        self.upper[bits] = solution.upper
-        self.lower[bits] = np.maximum(self.lower[bits], solution.lower)
+        self.bounds.upper[bits] = solution.upper
+        self.bounds.lower[bits] = np.maximum(self.bounds.lower[bits], solution.lower)
         self.n_steps[bits] += solution.n_steps
-        self.converged[bits] = solution.converged
-        self.log.step(self.upper, self.lower)
+        self.bounds.closed[bits] = solution.converged
+        self.log.step(self.bounds.upper, self.bounds.lower)
         self.bits = bits[~solution.converged]
 
     def finish(self) -> Solution:
@@ -391,31 +276,29 @@ class _Run:
                 stacklevel=3,
             )
         # Smoothing may leave a warm start a hair better than where the steps led: then it stays.
-        worse = np.flatnonzero(self.upper > self.start_upper)
+        worse = np.flatnonzero(self.bounds.upper > self.start_upper)
         if len(worse):
             M.W[worse] = self.start_W[worse]
             M.fresh[worse] = False
             (risk,) = self.rows.total(rescore, worse, M.W[worse].T.astype(np.float32))
             M.risk[worse] = risk
-            self.upper[worse] = M.upper()[worse]
+            self.bounds.upper[worse] = M.upper()[worse]
         # At a closed gap rounding may lift the lower bound above the upper one.
-        lower = np.minimum(self.lower, self.upper)
+        lower = np.minimum(self.bounds.lower, self.bounds.upper)
         M.known_lower[:] = lower
         if self.repeats and len(self.repeats.bits):
             repeats, leaders = self.repeats.bits, self.repeats.leaders
             M.own_arrays()
             self.repeats.follow(M)
-            self.upper[repeats], lower[repeats] = self.upper[leaders], lower[leaders]
-            self.converged[repeats] = self.converged[leaders]
-            self.log.step(self.upper, lower)
-        return Solution(M.W.copy(), self.upper, lower, self.n_steps, self.converged, self.log.history, M)
+            self.bounds.upper[repeats], lower[repeats] = self.bounds.upper[leaders], lower[leaders]
+            self.bounds.closed[repeats] = self.bounds.closed[leaders]
+            self.log.step(self.bounds.upper, lower)
+        return Solution(
+            M.W.copy(), self.bounds.upper, lower, self.n_steps, self.bounds.closed, self.log.history, M
+        )
 
 
 # What the blocks do. Scratch, for the open bits: Y, Z (margins) and P (slopes: shares of the latest planes).
-
-
-def _half_square(Q: Array) -> Array:
-    return 0.5 * np.einsum("jd,jd->j", Q, Q)
 
 
 def _only_bits(block: Block, bits: Array) -> Block:

@@ -8,11 +8,10 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import shared_hessian
-from sihash.svm.balance import strongest_directions
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.counting import Snapshot, Sums, hinge
 from sihash.svm.machines import Machines
-from sihash.svm.shared_hessian import SharedHessian
+from sihash.svm.shared_hessian import SharedHessian, strongest_directions
 
 N_SLOTS = 3  # planes kept a group: the last three gradients ...
 ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them

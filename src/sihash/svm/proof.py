@@ -1,0 +1,160 @@
+"""Lower bounds that show how good the weights are: when to seek them, and by which means.
+
+A step makes the weights better, and its gradient is a dual point whose bound shows little of it. What gap
+would be left if its balance were restored (`sihash.svm.balance`) can be told before. Of ``r`` outside the
+strongest directions it is what a step would leave, if rows follow one, and all of it if they do not; and the
+price of smoothing grows when some rows move for all. So hardly an attempt is made in vain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.svm import dual
+from sihash.svm.balance import Balance, DualPoint, spacing
+from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
+
+RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, no proof is tried
+HOPE = 1  # times the allowed gap: where restoring the balance is likely to leave no more, it is tried ...
+FAR = 3  # ... for most bits: then for those too where it leaves so much, ...
+ATTEMPTS = 3  # ... which a second time, or a third, may bring there
+FASTEST = 0.25  # of what the last step left: what a step that rows follow leaves at least ...
+SLOW = 0.5  # ... and where it would leave more, they do not follow it
+# Rows follow none of the first steps, which make better weights too: so many from weights 0, and from others.
+PLAIN_STEPS, PLAIN_STEPS_WARM = 3, 1
+DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
+EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
+NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
+FEW_BITS = 8  # ... and for so few bits cost less than a step
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is known of every bit in a solve to the relative gap ``tol``; the arrays are written in place."""
+
+    machines: SmoothMachines
+    tol: float
+    upper: Array
+    lower: Array
+    closed: Array
+
+    @classmethod
+    def of(cls, machines: SmoothMachines, tol: float) -> Bounds:
+        upper, lower = machines.upper(), machines.known_lower.copy()
+        return cls(machines, tol, upper, lower, machines.closed(upper, lower, tol))
+
+    def allowed(self, bits: Array) -> Array:
+        """The gaps that bits may have."""
+        return self.tol * self.upper[bits]
+
+    def raise_lower(self, bits: Array, lower: Array) -> None:
+        self.lower[bits] = np.maximum(self.lower[bits], lower)
+        self.closed[bits] = self.machines.closed(self.upper, self.lower, self.tol)[bits]
+
+
+class Proof:
+    """Seeks bounds for the length of a solve. ``direction(bits, r)`` is the quasi-Newton step at ``r``."""
+
+    def __init__(
+        self, machines: SmoothMachines, bounds: Bounds, direction: Callable[[Array, Array], Array]
+    ) -> None:
+        self.M, self.bounds, self.direction = machines, bounds, direction
+        self.n_plain = PLAIN_STEPS_WARM if machines.W.any() else PLAIN_STEPS
+        self.balance: Balance | None = None
+        # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
+        self.outside, self.rate = np.full(machines.m, np.inf), np.ones(machines.m)
+        self.follow = np.zeros(machines.m, dtype=bool)  # where rows are to follow a step
+
+    def seek(
+        self, bits: Array, slots: Array, widest: int, n_free: float, n_taken: int, ripe: Array | bool = False
+    ) -> None:
+        """Look for lower bounds that close gaps of ``bits``, near the dual points in ``slots``.
+
+        First by restoring their balance, with rows at most ``widest`` apart, where that may be enough; then,
+        for ``ripe`` bits too, by the best mixture of planes; then, for a few bits, by dual ascent. Of all rows
+        ``n_free`` are in the band of a bit, and ``n_taken`` steps lie behind.
+        """
+        which, tried = np.arange(len(bits)), np.zeros(len(bits), dtype=bool)
+        for attempt in range(ATTEMPTS):
+            point = self._dual_point(bits, which, slots)
+            outside, price = self._split(point)
+            if attempt == 0:
+                self._note_rate(point.bits, outside, n_taken)
+            # Fewer than half of all bits can wait: another step is due anyway.
+            worth, step = self._worth(point, outside, price, 1 if attempt else len(bits), n_free)
+            if not worth.any():
+                break
+            self._restore(point.some(worth), step[worth], widest, n_free)
+            self._sweep(bits)
+            tried[which[worth]] = True
+            which, slots = which[~self.bounds.closed[bits[which]]], self.M.bundle.newest[bits]
+        missing = bits[(ripe | tried) & ~self.bounds.closed[bits]]
+        if len(missing):
+            self.bounds.raise_lower(missing, self.M.lower(missing, restart=True))
+            self._sweep(bits)
+
+    def _dual_point(self, bits: Array, which: Array, slots: Array) -> DualPoint:
+        """That of the planes in ``slots``, for those of the bits that are numbered ``which``."""
+        own = bits[which]
+        u, value = self.M.bundle.point(self.M.C, own, slots[which])
+        self.bounds.raise_lower(own, value)
+        return DualPoint(own, which, slots[which], self.M.W[own] - u, value)
+
+    def _split(self, point: DualPoint) -> tuple[Array, Array]:
+        """Of a gap: what lies outside the strongest directions, and the price of smoothing."""
+        whole, inside = _half_square(point.r), _half_square(point.r @ self.M.directions())
+        return whole - inside, self.bounds.upper[point.bits] - point.value - whole
+
+    def _note_rate(self, bits: Array, outside: Array, n_taken: int) -> None:
+        if n_taken >= self.n_plain:  # how fast steps lead on shows after the second
+            left = np.clip(outside / np.maximum(self.outside[bits], 1e-30), FASTEST, 1)
+            self.rate[bits] = left if n_taken > 1 else FASTEST
+        self.outside[bits] = outside
+
+    def _worth(
+        self, point: DualPoint, outside: Array, price: Array, enough: int, n_free: float
+    ) -> tuple[Array, Array]:
+        """Which bits to try, none if half of ``enough`` have no hope; and the step that rows may follow."""
+        bits, none = point.bits, (np.zeros(len(point.bits), dtype=bool), point.r)
+        allowed, rate = self.bounds.allowed(bits), self.rate[bits]
+        self.follow[bits] = (rate <= SLOW) & (outside + price > allowed)
+        expected = np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
+        worth = ~self.bounds.closed[bits] & (expected <= FAR * allowed)
+        if 2 * np.count_nonzero(worth & (expected <= HOPE * allowed)) < enough or not n_free:
+            return none
+        step = self.direction(bits, point.r)
+        gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
+        worth &= gain <= RIPE_SHARE * allowed
+        return (worth, step) if 2 * np.count_nonzero(worth) >= enough else none
+
+    def _restore(self, point: DualPoint, step: Array, widest: int, n_free: float) -> None:
+        """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
+        M, bits, V = self.M, point.bits, self.M.directions()
+        follow = self.follow[bits]
+        every = spacing(widest, n_free, V, bool(follow.any()))
+        if self.balance is None or self.balance.every != every or self.balance.V is not V:
+            self.balance = Balance(M.rows, V, every)
+        step = np.where(follow[:, None], step, 0)
+        value = self.balance.restore(M, point, step, EVEN * self.bounds.allowed(bits))
+        self.bounds.raise_lower(bits, value)
+        worse = value < point.value  # too much was asked of the rows
+        M.bundle.newest[bits[worse]] = point.slots[worse]
+
+    def _sweep(self, bits: Array) -> None:
+        """Dual ascent where little is missing, if that may be enough for all, and these are few."""
+        M, bits = self.M, bits[~self.bounds.closed[bits]]
+        near = self.bounds.upper[bits] - self.bounds.lower[bits] <= NEAR * self.bounds.allowed(bits)
+        if not 0 < len(bits) <= FEW_BITS or not near.all():
+            return
+        slots = M.bundle.newest[bits]
+        for slot in np.unique(slots):
+            dual.ascend(M.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
+        self.bounds.raise_lower(bits, M.lower(bits, restart=True))
+
+
+def _half_square(Q: Array) -> Array:
+    return 0.5 * np.einsum("jd,jd->j", Q, Q)
