@@ -3,13 +3,15 @@
 Two threads that multiply a block each beat one multiplication on two threads for the tall, narrow
 products of this package; the loops between the products run in parallel for nothing; and as blocks are
 summed in their own order, the number of threads changes no result.
+
+The caller is one of the threads. It works on items like the others, which fetch theirs from the same list: no
+item is handed over, and nobody has to be woken for each.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
@@ -20,8 +22,6 @@ from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-AHEAD = 4  # results a thread that may wait in a stream
 
 _blas = ThreadpoolController().select(user_api="blas")
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("sihash_pool", default=None)
@@ -55,7 +55,7 @@ def team(size: int | None = None) -> Iterator[None]:
         if count <= 1:
             yield
             return
-        with ThreadPoolExecutor(count) as pool:
+        with ThreadPoolExecutor(count - 1) as pool:  # the caller is one more
             tokens = _pool.set(pool), _team_size.set(count)
             try:
                 yield
@@ -104,35 +104,67 @@ def n_threads_of_team() -> int:
 def map_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """``[function(item) for item in items]``, computed side by side."""
     items = list(items)
-    pool = _pool.get()
-    if pool is not None and len(items) > 1:
-        return list(pool.map(function, items))
-    if pool is not None or len(items) <= 1 or n_threads() <= 1:
-        return [function(item) for item in items]
-    with team():
-        return map_threads(function, items)
+    results: list[Any] = [None] * len(items)
+
+    def work(k: int) -> None:
+        results[k] = function(items[k])
+
+    _side_by_side(work, len(items))
+    return results
 
 
-def stream_threads(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """The results of `map_threads` one after the other, only a few of them waiting: for large ones.
+def fold_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], add: Callable[[Item, Result], None]
+) -> None:
+    """``add(item, function(item))`` for every item: the functions side by side, the rest in their order.
 
-    To be run to its end inside a `team`.
+    For large results: one is added by the thread that has it, unless it must wait for those before it.
     """
+    items = list(items)
+    waiting: dict[int, Result] = {}
+    lock, n_added = Lock(), 0
+
+    def work(k: int) -> None:
+        nonlocal n_added
+        result = function(items[k])
+        with lock:
+            waiting[k] = result
+            while n_added in waiting:
+                add(items[n_added], waiting.pop(n_added))
+                n_added += 1
+
+    _side_by_side(work, len(items))
+
+
+def _side_by_side(work: Callable[[int], None], n: int) -> None:
+    """``work(k)`` for the numbers below ``n``, by the threads of the `team`; the first error comes through."""
     pool = _pool.get()
-    if pool is None:
-        yield from map(function, items)
+    if pool is None and n > 1 and n_threads() > 1:
+        with team():
+            _side_by_side(work, n)
         return
-    waiting: deque[Future[Result]] = deque()
+    numbers, errors = iter(range(n)), list[BaseException]()
+
+    def fetch_and_work() -> None:
+        for k in numbers:
+            try:
+                work(k)
+            except BaseException as error:
+                errors.append(error)
+            if errors:
+                break
+
+    helpers = [] if pool is None else [pool.submit(fetch_and_work) for _ in range(min(_team_size.get(), n) - 1)]
+    alone = _pool.set(None)  # what an item sends here itself, this thread does
     try:
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > AHEAD * _team_size.get():
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        fetch_and_work()
+    except BaseException as error:  # Ctrl-C between two items
+        errors.append(error)
     finally:
-        for future in waiting:
-            future.cancel()
+        _pool.reset(alone)
+        wait([helper for helper in helpers if not helper.cancel()])
+    if errors:
+        raise errors[0]
 
 
 def start(function: Callable[[], Result]) -> Callable[[], Result]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sihash._typing import Array
-from sihash.threads import map_threads, stream_threads, team
+from sihash.threads import fold_threads, map_threads
 
 BLOCK_ROWS = 2048  # a block of 1,001 float32 features is 8 MB: measured fastest for tall, narrow products
 
@@ -172,12 +172,16 @@ class RowBlocks:
 
     def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
         """Element-wise float64 sums of the tuples that ``function`` returns, added in block order."""
-        with team():
-            parts = stream_threads(lambda block: self._visit(block, function, args), self.blocks)
-            totals = [np.array(first, dtype=np.float64) for first in next(parts)]
-            for part in parts:
-                for total, values in zip(totals, part, strict=True):
-                    total += values
+        totals: list[Array] = []
+
+        def add(_: Block, part: tuple[Array, ...]) -> None:
+            if not totals:
+                totals.extend(np.array(first, dtype=np.float64) for first in part)
+                return
+            for total, values in zip(totals, part, strict=True):
+                total += values
+
+        fold_threads(lambda block: self._visit(block, function, args), self.blocks, add)
         return totals
 
     def by_group(
@@ -187,15 +191,18 @@ class RowBlocks:
 
         A block that returns None has nothing to add; None if no block has.
         """
-        sums: list[Array] | None = None
-        with team():
-            parts = stream_threads(lambda block: self._visit(block, function, args), self.blocks)
-            for block, part in zip(self.blocks, parts, strict=True):
-                if part is not None:
-                    sums = sums or [np.zeros((n_groups, *np.shape(values))) for values in part]
-                    for total, values in zip(sums, part, strict=True):
-                        total[block.group] += values
-        return sums
+        sums: list[Array] = []
+
+        def add(block: Block, part: tuple[Array, ...] | None) -> None:
+            if part is None:
+                return
+            if not sums:
+                sums.extend(np.zeros((n_groups, *np.shape(values))) for values in part)
+            for total, values in zip(sums, part, strict=True):
+                total[block.group] += values
+
+        fold_threads(lambda block: self._visit(block, function, args), self.blocks, add)
+        return sums or None
 
     def checkpoint(self) -> None:
         """Keep what it takes to bring rows back with the codes that they have now; these are never lost."""

@@ -73,7 +73,7 @@ class Bundle:
             K[j][:, own] = rows.T
 
     def shift(self, bits: Array, source: Array | int, target: int, g: Array, a: Array) -> None:
-        """The planes of ``source`` with what was added, ``g`` (bits × groups × d), become those of ``target``."""
+        """The planes of ``source`` with what was added, ``g`` (bits × groups × d), go to ``target``."""
         self.g[bits, :, target] = self.g[bits, :, source] + g
         self.a[bits, :, target] = self.a[bits, :, source] + a
         self.touch(bits, target)

@@ -15,14 +15,10 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block
-from sihash.threads import blas_architectures
+from sihash.svm.products import add_product, product
 
-SMALL_KERNELS = bool({"skylakex", "cooperlake", "sapphirerapids"} & blas_architectures())
-SMALL_PRODUCT = 10**6  # multiplications, up to which these do not copy
-CACHE = 2**20  # bytes of the features that a core has at hand, ...
-OUTER_CACHE = 2**22  # ... and a little further away: copied products are faster the taller they are
+CHUNK = 2**19  # bytes of the features that go through both products at once: the second finds them in the cache
 SHORTEST_CHUNK = 60  # rows: a loop over shorter ones would spend its time in Python
-SPARSE = 0.4  # share of changed slopes, up to which the sparse product is the faster one
 
 
 def evaluate(
@@ -37,19 +33,14 @@ def evaluate(
     Phi, shares = block["Phi"], block[slot]
     Y, Z, P = (block.scratch[name] for name in "YZP")
     d, m = move.shape
-    stack, chunk = _sizes(d, m)
-    g, part = np.zeros((m, d), np.float32), np.empty((m, d), np.float32)
-    V, R = np.empty((chunk, m), np.float32), np.empty((chunk, m), np.float32)
-    sums = np.zeros((5, m))
+    chunk = max(SHORTEST_CHUNK, CHUNK // (4 * d))
+    g, R, sums = np.zeros((m, d), np.float32), np.empty((chunk, m), np.float32), np.zeros((5, m))
     for start in range(0, block.n, chunk):
         rows = slice(start, min(start + chunk, block.n))
         n = rows.stop - start
-        _scores(Phi[rows], move, stack, V[:n])
-        _slopes(Z[rows], V[:n], Y[rows], P[rows], by_change, width, R[:n], shares[rows], bits, sums)
-        if np.count_nonzero(R[:n]) <= SPARSE * n * m:
-            add_sparse_product(g, R[:n], Phi[rows])
-        else:
-            g += np.matmul(R[:n].T, Phi[rows], out=part)
+        V = product(Phi[rows], move)
+        _slopes(Z[rows], V, Y[rows], P[rows], by_change, width, R[:n], shares[rows], bits, sums)
+        add_product(g, R[:n], Phi[rows])
     return g.astype(np.float64), *sums  # in this thread: whoever adds them up has no time to convert
 
 
@@ -63,23 +54,6 @@ def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[A
     alike = len(R) > 0 and (R[0] == R).all()
     g = np.outer(R[0], np.matmul(np.ones(len(R), np.float32), Phi)) if alike else np.matmul(R.T, Phi)
     return g, *sums
-
-
-def _sizes(d: int, m: int) -> tuple[int, int]:
-    """How many rows to send through the first product at once, and through both."""
-    if not SMALL_KERNELS:
-        chunk = max(SHORTEST_CHUNK, OUTER_CACHE // (4 * d))
-        return chunk, chunk
-    stack = max(1, SMALL_PRODUCT // (d * m))
-    return stack, stack if stack >= SHORTEST_CHUNK else stack * max(1, CACHE // (4 * d) // stack)
-
-
-def _scores(Phi: Array, W: Array, stack: int, out: Array) -> None:
-    """``Phi @ W`` in products of ``stack`` rows."""
-    n, d = Phi.shape
-    whole = n - n % stack
-    np.matmul(Phi[:whole].reshape(-1, stack, d), W, out=out[:whole].reshape(-1, stack, W.shape[1]))
-    np.matmul(Phi[whole:], W, out=out[whole:])
 
 
 @numba.njit(nogil=True, cache=True)
@@ -120,22 +94,3 @@ def _slopes(
     for k in range(5):
         for j in range(m):
             sums[k, j] += part[k, j]
-
-
-@numba.njit(nogil=True, fastmath=True, cache=True)
-def add_sparse_product(g: Array, R: Array, Phi: Array) -> None:
-    """``g += Rᵀ Φ``, for ``R`` (rows × bits) mostly zeros. Four rows at a time, so as to read ``g`` less."""
-    n, m = R.shape
-    at, factor = np.empty(n + 3, np.intp), np.empty(n + 3, np.float32)
-    for j in range(m):
-        k = 0
-        for i in range(n):
-            at[k], factor[k] = i, R[i, j]
-            k += R[i, j] != 0
-        at[k : k + 3], factor[k : k + 3] = 0, 0
-        own = g[j]
-        for a in range(0, k, 4):
-            f0, f1, f2, f3 = factor[a], factor[a + 1], factor[a + 2], factor[a + 3]
-            row0, row1, row2, row3 = Phi[at[a]], Phi[at[a + 1]], Phi[at[a + 2]], Phi[at[a + 3]]
-            for e in range(len(own)):
-                own[e] += f0 * row0[e] + f1 * row1[e] + f2 * row2[e] + f3 * row3[e]
