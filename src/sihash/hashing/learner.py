@@ -28,6 +28,7 @@ from sihash.svm.binary import make_machines, solve_machines
 from sihash.svm.blocks import Block
 from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
+from sihash.threads import start
 
 Result = TypeVar("Result")
 
@@ -100,10 +101,12 @@ class Learner:
     def _run_rounds(self, report: Report) -> None:
         s = self.settings
         while len(report.rounds) < s.max_iter:
+            self.machines.prepare()
+            classes = start(self._solve_classes)  # of the codes alone
             with report.phase("binary SVMs"):
                 solution = solve_machines(self.machines, s.tol, self.table.words[self.table.live()])
             with report.phase("multi-class SVM"):
-                self.class_svm = self._solve_classes()
+                self.class_svm = classes()
             with report.phase("codes"):
                 coef = self.class_svm.W
                 flips = descend(self.machines, self.table, coef, self._positions(), s.lam * s.C_b, s.gamma)

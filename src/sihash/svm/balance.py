@@ -20,6 +20,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
+from sihash.svm.products import product
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import map_threads
 
@@ -179,13 +180,13 @@ def _follow(
     if V is not None:
         _project(block, V, every)
     rows = block["Phi"][::every]
-    scores = np.zeros((len(rows), m), np.float32) if ahead is None else np.matmul(rows, ahead)
+    scores = np.zeros((len(rows), m), np.float32) if ahead is None else product(rows, ahead)
     own = (block.scratch[name] for name in ("M", "shares", "sign"))
     _set_out(scores, 0, every, *margins, *own)
     others = block["Phi"][first::every]
     if ahead is None or every == 1 or not len(others):
         return np.zeros((m, block["Phi"].shape[1]), np.float32), np.zeros(m)
-    scores = np.matmul(others, ahead)
+    scores = product(others, ahead)
     M, shares, sign = np.empty((3, m, len(others)), np.float32)
     _set_out(scores, first, every, *margins, M, shares, sign)
     R = np.zeros_like(M)

@@ -116,6 +116,9 @@ class Machines:
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
         self._shared = set()
 
+    def prepare(self) -> None:
+        """Begin what a solve would have to wait for, in a thread of the team: other work may go first."""
+
     # Rows that change. Blocks count them in and out with a `snapshot`; `count` takes what they sum up to.
 
     def snapshot(self) -> Snapshot:

@@ -30,6 +30,7 @@ TILE_ROWS, TILE_VECTORS = 6, 2  # sixteen registers hold them, two vectors of W 
 TILE_COLUMNS = TILE_VECTORS * LANES
 DEPTH = 256  # features at once, and rows: what these take of W and of the result stays in the inner cache
 HEIGHT = 48
+ROWS_IN_CACHE = 64  # beside the sums of a sparse product
 SPARSE = 0.4  # share of numbers that are not 0, up to which the sparse product is the faster one
 
 
@@ -59,21 +60,25 @@ def add_product(g: Array, R: Array, Phi: Array) -> None:
 
 @numba.njit(nogil=True, fastmath=True, cache=True)
 def add_sparse_product(g: Array, R: Array, Phi: Array) -> None:
-    """``g += Rᵀ Φ``, for ``R`` (n × m) mostly zeros. Four rows at a time, so as to read ``g`` less."""
+    """``g += Rᵀ Φ``, for ``R`` (n × m) mostly zeros.
+
+    A few rows serve all bits, while they are in the cache, and four at a time, so as to read ``g`` less.
+    """
     n, m = R.shape
-    at, factor = np.empty(n + 3, np.intp), np.empty(n + 3, np.float32)
-    for j in range(m):
-        k = 0
-        for i in range(n):
-            at[k], factor[k] = i, R[i, j]
-            k += R[i, j] != 0
-        at[k : k + 3], factor[k : k + 3] = 0, 0
-        own = g[j]
-        for a in range(0, k, 4):
-            f0, f1, f2, f3 = factor[a], factor[a + 1], factor[a + 2], factor[a + 3]
-            row0, row1, row2, row3 = Phi[at[a]], Phi[at[a + 1]], Phi[at[a + 2]], Phi[at[a + 3]]
-            for e in range(len(own)):
-                own[e] += f0 * row0[e] + f1 * row1[e] + f2 * row2[e] + f3 * row3[e]
+    at, factor = np.empty(ROWS_IN_CACHE + 3, np.intp), np.empty(ROWS_IN_CACHE + 3, np.float32)
+    for start in range(0, n, ROWS_IN_CACHE):
+        for j in range(m):
+            k = 0
+            for i in range(start, min(start + ROWS_IN_CACHE, n)):
+                at[k], factor[k] = i, R[i, j]
+                k += R[i, j] != 0
+            at[k : k + 3], factor[k : k + 3] = start, 0
+            own = g[j]
+            for a in range(0, k, 4):
+                f0, f1, f2, f3 = factor[a], factor[a + 1], factor[a + 2], factor[a + 3]
+                row0, row1, row2, row3 = Phi[at[a]], Phi[at[a + 1]], Phi[at[a + 2]], Phi[at[a + 3]]
+                for e in range(len(own)):
+                    own[e] += f0 * row0[e] + f1 * row1[e] + f2 * row2[e] + f3 * row3[e]
 
 
 def _tile(n_rows: int) -> Any:

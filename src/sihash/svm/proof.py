@@ -26,6 +26,7 @@ FASTEST = 0.25  # of what the last step left: what a step that rows follow leave
 SLOW = 0.5  # ... and where it would leave more, they do not follow it
 # Rows follow none of the first steps, which make better weights too: so many from weights 0, and from others.
 PLAIN_STEPS, PLAIN_STEPS_WARM = 3, 1
+AGAIN = 1.5  # times the step: so far they follow a second one, as many of them have no room left
 DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
@@ -128,8 +129,9 @@ class Proof:
             return none
         step = self.direction(bits, point.r)
         gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
-        worth &= gain <= RIPE_SHARE * allowed
-        return (worth, step) if 2 * np.count_nonzero(worth) >= enough else none
+        if 2 * np.count_nonzero(worth & (gain <= RIPE_SHARE * allowed)) < enough:
+            return none
+        return worth & (gain <= FAR * RIPE_SHARE * allowed), step
 
     def _restore(self, point: DualPoint, step: Array, widest: int, n_free: float) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
@@ -138,7 +140,8 @@ class Proof:
         every = spacing(widest, n_free, V, bool(follow.any()))
         if self.balance is None or self.balance.every != every or self.balance.V is not V:
             self.balance = Balance(M.rows, V, every)
-        step = np.where(follow[:, None], step, 0)
+        length = np.where(point.slots == ASCENDED, AGAIN, 1) * follow
+        step = length[:, None] * step
         value = self.balance.restore(M, point, step, EVEN * self.bounds.allowed(bits))
         self.bounds.raise_lower(bits, value)
         worse = value < point.value  # too much was asked of the rows

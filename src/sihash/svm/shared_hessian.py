@@ -72,11 +72,11 @@ class SharedHessian:
             return self
         stay = {group: own for group, own in self.of_group.items() if group not in others}
         new = _grams(rows, KAPPA * every, set(came), _evenly_spaced, every)
-        gram = self.gram.copy()
+        gram = self.gram
         for group in then.keys() & others:
-            gram -= self.of_group[group]
+            gram = gram - self.of_group[group]
         for own in new.values():
-            gram += own
+            gram = gram + own
         return SharedHessian(
             _factor(gram, C), gram, stay | new, {group: then[group] for group in stay} | came
         )
@@ -141,12 +141,11 @@ def _taken(rows: RowBlocks, C: float, weight: float, pick: Pick, *args: Any) -> 
 
 def _factor(gram: Array, C: float) -> Array:
     """Cholesky factor of ``I + C gram``: in float32, where that fails in float64, then with a ridge."""
-    scaled = np.multiply(gram, C, dtype=np.float64)
-    trace = np.trace(scaled)
+    trace = C * np.trace(gram, dtype=np.float64)
     for dtype, ridge in ATTEMPTS:
         if trace > np.finfo(dtype).max:
             continue
-        hessian: Array = scaled.astype(dtype)
+        hessian: Array = np.multiply(gram, C, dtype=dtype, casting="same_kind")
         hessian[np.diag_indices(len(gram))] += 1 + ridge * trace
         try:  # transposed it is in the order of LAPACK, which then works in place
             factor = cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)

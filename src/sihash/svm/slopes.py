@@ -1,11 +1,9 @@
 """One pass over the rows of a block: margins move, and the smoothed hinge is evaluated where they end.
 
-A few hundred rows at a time go through both products, so that the second finds them in the cache: memory is
-what tall, narrow products wait for. And where OpenBLAS has kernels for small products which copy nothing (on
-processors with AVX-512) they are cut so small.
-
-The second product need only take what changed. In most steps most slopes stay at 0 or 1, so the change of ``g
-= Σ p y φ`` is a sparse matrix times Φ: of a fifth of the entries on CIFAR-10, of a twentieth on MNIST.
+A few hundred rows at a time go through both products (`sihash.svm.products`), so that the second finds them
+in the cache: memory is what tall, narrow products wait for. The second need only take what changed: in most
+steps most slopes stay at 0 or 1, and of ``g = Σ p y φ`` a fifth of the terms change on CIFAR-10, a twentieth
+on MNIST.
 """
 
 from __future__ import annotations
@@ -15,16 +13,17 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block
-from sihash.svm.products import add_product, product
+from sihash.svm.moves import Moves
+from sihash.svm.products import add_product
 
-CHUNK = 2**19  # bytes of the features that go through both products at once: the second finds them in the cache
+CHUNK = 2**22  # bytes of the features that go through both products at once
 SHORTEST_CHUNK = 60  # rows: a loop over shorter ones would spend its time in Python
 
 
 def evaluate(
-    block: Block, move: Array, by_change: bool, width: Array, bits: Array, slot: str
+    block: Block, move: Moves, by_change: bool, width: Array, bits: Array, slot: str
 ) -> tuple[Array, ...]:
-    """Move the margins ``Z`` in the block's scratch by the change of weights ``move`` (d × bits).
+    """Move the margins ``Z`` in the block's scratch by a change of the weights.
 
     The slopes ``p`` replace those of before, ``P`` in the scratch, and become the shares of ``bits`` in
     ``slot``. Returns this block's ``g = Σ p y φ`` (bits × d), or its change if ``by_change``, and ``Σ p``,
@@ -32,13 +31,13 @@ def evaluate(
     """
     Phi, shares = block["Phi"], block[slot]
     Y, Z, P = (block.scratch[name] for name in "YZP")
-    d, m = move.shape
+    d, m = Phi.shape[1], Z.shape[1]
     chunk = max(SHORTEST_CHUNK, CHUNK // (4 * d))
     g, R, sums = np.zeros((m, d), np.float32), np.empty((chunk, m), np.float32), np.zeros((5, m))
     for start in range(0, block.n, chunk):
         rows = slice(start, min(start + chunk, block.n))
         n = rows.stop - start
-        V = product(Phi[rows], move)
+        V = move.scores(Phi[rows])
         _slopes(Z[rows], V, Y[rows], P[rows], by_change, width, R[:n], shares[rows], bits, sums)
         add_product(g, R[:n], Phi[rows])
     return g.astype(np.float64), *sums  # in this thread: whoever adds them up has no time to convert

@@ -35,11 +35,12 @@ from sihash.svm.balance import FEW_MOVE, MANY_MOVE
 from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block
 from sihash.svm.machines import Log, Solution
+from sihash.svm.moves import Moves, in_few_directions
 from sihash.svm.proof import FEW_BITS, RIPE_SHARE, Bounds, Proof
 from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import ASCENDED, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
-from sihash.threads import map_threads, start
+from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
@@ -99,7 +100,6 @@ class _Run:
         Where little changed since the last solve the weights still do, and only the bound is missing.
         """
         M, bits = self.M, self.bits
-        hessian = start(M.follow_rows)
         stale = bits[~M.fresh[bits]]
         M.own_arrays({f"pi{ASCENDED}", "S"} if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
@@ -110,7 +110,7 @@ class _Run:
             self._evaluate(None)
         else:
             self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
-        hessian()
+        M.follow_rows()
         self.proof.seek(bits, M.bundle.newest[bits], FEW_MOVE, self.n_free, 0)
         self._drop_closed()
 
@@ -123,9 +123,13 @@ class _Run:
             self._take_own_hessians()
         gradient = self.gradient
         direction = self._direction(bits, gradient)
+        if self.n_taken:
+            moves = Moves.of(direction)
+        else:
+            direction, moves = in_few_directions(direction, M.hessian.factor)
         t = step_lengths(
             self.rows,
-            np.ascontiguousarray(direction.T, dtype=np.float32),
+            moves,
             self.every,
             M.C,
             M.width[bits],
@@ -135,7 +139,7 @@ class _Run:
         )
         move = t[:, None] * direction
         M.W[bits] += move
-        self._evaluate(move)
+        self._evaluate(moves.times(t))
         self._remember(move, self.gradient - gradient)
         self.n_taken += 1
         self.n_steps[bits] += 1
@@ -169,7 +173,7 @@ class _Run:
             return np.einsum("jd,jd->j", Q, self._solve_hessian(bits, Q))
         return self.M.hessian.norms(Q)
 
-    def _evaluate(self, move: Array | None) -> None:
+    def _evaluate(self, move: Moves | None) -> None:
         """Move the margins; the slopes there become planes, and their sum the gradient ``w − C Σ p y φ``."""
         M, bits = self.M, self.bits
         slot = M.clock % N_SLOTS
@@ -181,8 +185,7 @@ class _Run:
         if move is None:
             sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate_here, *where)
         else:
-            W = np.ascontiguousarray(move.T, dtype=np.float32)
-            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, W, not anew, *where)
+            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, move, not anew, *where)
         assert sums is not None
         g, a, risk, smoothing, changed, free = sums
         if not anew:

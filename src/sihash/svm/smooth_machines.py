@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.counting import Snapshot, Sums, hinge
 from sihash.svm.machines import Machines
 from sihash.svm.shared_hessian import SharedHessian, strongest_directions
+from sihash.threads import start
 
 N_SLOTS = 3  # planes kept a group: the last three gradients ...
 ASCENDED = N_SLOTS  # ... and one slot for the best dual point near the last of them
@@ -37,6 +39,7 @@ class SmoothMachines(Machines):
         self.clock = 0
         self._hessian: SharedHessian | None = None
         self._directions: Array | None = None
+        self._following: Callable[[], None] | None = None  # what waits until the Hessian has followed the rows
 
     def copy(self) -> SmoothMachines:
         twin = super().copy()
@@ -79,8 +82,15 @@ class SmoothMachines(Machines):
         assert self._hessian is not None
         return self._hessian
 
+    def prepare(self) -> None:
+        self._following = start(self._follow_rows)
+
     def follow_rows(self) -> None:
         """Let the shared Hessian follow the rows, if groups of them came or went since it was made."""
+        follow, self._following = self._following or self._follow_rows, None
+        follow()
+
+    def _follow_rows(self) -> None:
         if self._hessian is not None:
             followed = self._hessian.following(self.rows, self.C)
             if followed is not self._hessian:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.moves import Moves
 
 LENGTHS = np.concatenate([[0.0], 2.0 ** np.arange(-4, 4.5, 0.5)])
 REACH = LENGTHS[-1] / LENGTHS[1]
@@ -20,7 +21,7 @@ ENOUGH_ROWS = 5_000
 
 def step_lengths(
     rows: RowBlocks,
-    D: Array,
+    moves: Moves,
     every: int,
     C: float,
     width: Array,
@@ -30,7 +31,7 @@ def step_lengths(
 ) -> Array:
     """Lengths ``t ≥ 0`` that nearly minimise ``½‖w + t d‖² + C Σ h(z + t v)`` for every bit.
 
-    ``D`` (d × bits) holds the directions, the blocks the margins ``Z`` in their scratch; every ``every``-th
+    ``moves`` has the directions, the blocks hold the margins ``Z`` in their scratch; every ``every``-th
     row is asked. ``start_slope`` is the true (negative) derivative at 0: what the sample gets wrong there is
     put right at other lengths, as far as the rows still pull as they did at 0.
     """
@@ -38,8 +39,7 @@ def step_lengths(
     scale, missed = np.ones_like(start_slope), np.zeros_like(start_slope)
     for _ in range(MAX_LADDERS):
         scale *= REACH**missed  # a direction of another size: the ladder before the last one, or behind it
-        scaled = (D * scale).astype(np.float32)
-        pull, likeness = rows.total(_pulls, scaled, every, width.astype(np.float32))
+        pull, likeness = rows.total(_pulls, moves.times(scale), every, width.astype(np.float32))
         # The sample's error at 0 times its regression on the pulls there: 1 at length 0, and 0 where no row
         # is left to pull. Subtracting all of it everywhere would mistake that error for a slope.
         share = np.clip(likeness / np.maximum(likeness[0], 1e-30), 0, 1)
@@ -66,9 +66,9 @@ def _meet_zero(slope: Array) -> tuple[Array, Array]:
     return t, np.where(found, np.where(above == 1, -1.0, 0.0), 1.0)
 
 
-def _pulls(block: Block, D: Array, every: int, width: Array) -> tuple[Array, Array]:
+def _pulls(block: Block, moves: Moves, every: int, width: Array) -> tuple[Array, Array]:
     Y, Z = block.scratch["Y"][::every], np.ascontiguousarray(block.scratch["Z"][::every])
-    V = np.matmul(block["Phi"][::every], D)
+    V = moves.scores(block["Phi"][::every])
     V *= Y
     share = block.n / max(len(Z), 1)
     pull, likeness = _pulls_of(Z, V, LENGTHS.astype(np.float32), width)
