@@ -85,8 +85,7 @@ class Proof:
             outside, price = self._split(point)
             if attempt == 0:
                 self._note_rate(point.bits, outside, n_taken)
-            # Fewer than half of all bits can wait: another step is due anyway.
-            worth, step = self._worth(point, outside, price, 1 if attempt else len(bits), n_free)
+            worth, step = self._worth(point, outside, price, n_free, attempt > 0)
             if not worth.any():
                 break
             self._restore(point.some(worth), step[worth], widest, n_free)
@@ -117,14 +116,20 @@ class Proof:
         self.outside[bits] = outside
 
     def _worth(
-        self, point: DualPoint, outside: Array, price: Array, enough: int, n_free: float
+        self, point: DualPoint, outside: Array, price: Array, n_free: float, again: bool
     ) -> tuple[Array, Array]:
-        """Which bits to try, none if half of ``enough`` have no hope; and the step that rows may follow."""
+        """Which bits to try, and the step that rows may follow.
+
+        None at first if fewer than half have hope: these can wait, as another step is due anyway.
+        """
         bits, none = point.bits, (np.zeros(len(point.bits), dtype=bool), point.r)
+        enough = 1 if again else len(bits)
         allowed, rate = self.bounds.allowed(bits), self.rate[bits]
         self.follow[bits] = (rate <= SLOW) & (outside + price > allowed)
         expected = np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
         worth = ~self.bounds.closed[bits] & (expected <= FAR * allowed)
+        if again:  # where the last attempt failed, another would
+            worth &= self.bounds.upper[bits] - point.value <= FAR * allowed
         if 2 * np.count_nonzero(worth & (expected <= HOPE * allowed)) < enough or not n_free:
             return none
         step = self.direction(bits, point.r)

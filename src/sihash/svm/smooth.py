@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import warnings
 
-import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -51,6 +50,7 @@ OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
 # would stay. And now and then, against what many small losses come to.
 MANY_CHANGES, SUMMED_ANEW_EVERY = 0.3, 16
 MAX_STEPS = 300
+FREE_EVERY = 8  # rows: so many tell how many are in the band
 FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
 
 
@@ -310,18 +310,29 @@ def _only_bits(block: Block, bits: Array) -> Block:
 
 def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
     """With the shares in the slots ``latest``, one a bit, if there are any yet; returns how many are free."""
-    shape = block.n, len(bits)
-    Y, Z, P = np.empty(shape, np.int8), np.empty(shape, np.float32), np.empty(shape, np.float32)
-    _pick(block["Y"], block["S"], bits, Y, Z)
-    free = np.zeros(len(bits))
+    all_bits = len(bits) == block["Y"].shape[1]  # by far the most frequent case, and nothing to look up
+    Y = block["Y"] if all_bits else np.take(block["Y"], bits, axis=1)
+    Z = np.multiply(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1))
+    P = np.empty_like(Z)
     for slot in () if latest is None else np.unique(latest):
-        _pick_shares(block[f"pi{slot}"], bits, latest == slot, P, free)
+        shares, own = block[f"pi{slot}"], latest == slot
+        if all_bits and own.all():
+            P[:] = shares
+        else:
+            P[:, own] = shares[:, bits[own]]
     block.scratch |= {"Y": Y, "Z": Z, "P": P}
-    return (free,)
+    if latest is None:
+        return (np.zeros(len(bits)),)
+    some = P[::FREE_EVERY]
+    return (block.n / len(some) * np.count_nonzero((some > 0) & (some < 1), axis=0),)
 
 
 def _put_back(block: Block, bits: Array) -> None:
-    _place(block.scratch["Y"], block.scratch["Z"], bits, block["S"])
+    Y, Z = block.scratch["Y"], block.scratch["Z"]
+    if len(bits) == block["S"].shape[1]:
+        np.multiply(Y, Z, out=block["S"])
+    else:
+        block["S"][:, bits] = Y * Z
 
 
 def _drop(block: Block, bits: Array, still: Array, moved: bool) -> None:
@@ -329,30 +340,3 @@ def _drop(block: Block, bits: Array, still: Array, moved: bool) -> None:
     if moved:
         _put_back(block, bits)
     block.scratch |= {name: np.ascontiguousarray(block.scratch[name][:, still]) for name in "YZP"}
-
-
-@numba.njit(nogil=True, cache=True)
-def _pick(signs: Array, scores: Array, bits: Array, Y: Array, Z: Array) -> None:
-    """Signs and margins of these bits, to ``Y`` and ``Z``."""
-    for i in range(len(Y)):
-        for k in range(len(bits)):
-            Y[i, k] = signs[i, bits[k]]
-            Z[i, k] = np.float32(Y[i, k]) * scores[i, bits[k]]
-
-
-@numba.njit(nogil=True, cache=True)
-def _pick_shares(shares: Array, bits: Array, chosen: Array, P: Array, free: Array) -> None:
-    """Shares of those bits that are ``chosen``, to ``P``; how many are neither 0 nor 1, to ``free``."""
-    for i in range(len(P)):
-        for k in range(len(bits)):
-            if chosen[k]:
-                P[i, k] = shares[i, bits[k]]
-                free[k] += 0 < P[i, k] < 1
-
-
-@numba.njit(nogil=True, cache=True)
-def _place(Y: Array, Z: Array, bits: Array, scores: Array) -> None:
-    """The contrary: margins become the scores of these bits."""
-    for i in range(len(Y)):
-        for k in range(len(bits)):
-            scores[i, bits[k]] = np.float32(Y[i, k]) * Z[i, k]
