@@ -137,7 +137,7 @@ def fold_threads(
 
 
 def _side_by_side(work: Callable[[int], None], n: int) -> None:
-    """``work(k)`` for the numbers below ``n``, by the threads of the `team`; the first error comes through."""
+    """``work(k)`` for every ``k`` below ``n``, by the threads of the `team`; an error comes through."""
     pool = _pool.get()
     if pool is None and n > 1 and n_threads() > 1:
         with team():
@@ -154,7 +154,8 @@ def _side_by_side(work: Callable[[int], None], n: int) -> None:
             if errors:
                 break
 
-    helpers = [] if pool is None else [pool.submit(fetch_and_work) for _ in range(min(_team_size.get(), n) - 1)]
+    n_helpers = min(_team_size.get(), n) - 1
+    helpers = [] if pool is None else [pool.submit(fetch_and_work) for _ in range(n_helpers)]
     alone = _pool.set(None)  # what an item sends here itself, this thread does
     try:
         fetch_and_work()

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from svm_problems import problem
 
-from sihash.svm import slopes
+from sihash.svm import products, slopes
 from sihash.svm.blocks import Block
+from sihash.svm.moves import Moves
 
 WIDTH = 0.5
 
@@ -48,8 +49,9 @@ def assert_evaluated(block, found, W, bits, atol):
 def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(
     d, m, sparse, by_change, small_kernels, monkeypatch
 ):
-    monkeypatch.setattr(slopes, "SPARSE", sparse)
-    monkeypatch.setattr(slopes, "SMALL_KERNELS", small_kernels)
+    monkeypatch.setattr(products, "SPARSE", sparse)
+    monkeypatch.setattr(products, "SMALL_KERNELS", small_kernels)
+    monkeypatch.setattr(slopes, "CHUNK", 2**20)
     Phi, Y = problem(700, d, m + 2, seed=d)
     bits = np.arange(1, m + 1)
     rng = np.random.RandomState(m)
@@ -57,7 +59,7 @@ def test_a_move_evaluates_the_smoothed_hinge_where_it_ends(
     block = block_at(Phi, Y, W, bits)
     before = block.scratch["P"].copy()
     kept = (before * Y[:, bits]).T.astype(float) @ Phi if by_change else 0
-    g, *sums = slopes.evaluate(block, move, by_change, np.full(m, WIDTH, np.float32), bits, "pi0")
+    g, *sums = slopes.evaluate(block, Moves(move), by_change, np.full(m, WIDTH, np.float32), bits, "pi0")
     assert_evaluated(block, (kept + g, *sums), W.astype(float) + move, bits, atol=0.1)
     np.testing.assert_array_equal(sums[-2], np.count_nonzero(block.scratch["P"] != before, axis=0))
 
@@ -74,23 +76,3 @@ def test_where_the_margins_are(one_word, cold):
     found = slopes.evaluate_here(block, np.full(4, WIDTH, np.float32), bits, "pi0")
     assert_evaluated(block, found, W, bits, atol=1e-2)
     assert (found[-2] == 300).all(), "all of them are new"
-
-
-@pytest.mark.parametrize("small_kernels", [False, True])
-def test_few_rows_go_through_at_once(small_kernels, monkeypatch):
-    monkeypatch.setattr(slopes, "SMALL_KERNELS", small_kernels)
-    for d, m in ((11, 1), (1001, 1), (1001, 32), (3001, 32), (20_001, 128)):
-        stack, chunk = slopes._sizes(d, m)
-        assert not small_kernels or stack == 1 or stack * d * m <= slopes.SMALL_PRODUCT
-        assert stack >= 1
-        assert chunk % stack == 0
-        assert chunk == stack or chunk * d * 4 <= slopes.CACHE
-
-
-@pytest.mark.parametrize("share", [0, 0.05, 0.3, 1])
-def test_the_sparse_product_is_the_product(share):
-    rng = np.random.RandomState(0)
-    R = np.where(rng.uniform(size=(61, 9)) < share, rng.standard_normal((61, 9)), 0).astype(np.float32)
-    Phi, g = rng.standard_normal((61, 33)).astype(np.float32), np.ones((9, 33), np.float32)
-    slopes.add_sparse_product(g, R, Phi)
-    np.testing.assert_allclose(g, 1 + R.T.astype(float) @ Phi, atol=1e-5)

@@ -8,6 +8,7 @@ from scipy.optimize import minimize_scalar
 from svm_problems import problem
 
 from sihash.svm.blocks import RowBlocks
+from sihash.svm.moves import Moves
 from sihash.svm.steplength import LENGTHS, MAX_LADDERS, REACH, step_lengths
 
 WIDTH, C = 0.5, 2.0
@@ -41,7 +42,7 @@ class Line:
         D = np.ascontiguousarray(self.D.T, dtype=np.float32)
         width = np.full(len(self.D), WIDTH)
         w_dot_d, d_dot_d = np.sum(self.W * self.D, axis=1), np.sum(self.D**2, axis=1)
-        return step_lengths(self.rows, D, every, C, width, w_dot_d, d_dot_d, start)
+        return step_lengths(self.rows, Moves(D), every, C, width, w_dot_d, d_dot_d, start)
 
     def value(self, j, t):
         return (
@@ -91,7 +92,7 @@ def test_where_rows_stop_pulling_the_error_at_the_start_does_not_stay():
     D, none = np.ones((1, 1), np.float32), np.zeros(1)
     for off in (0.97, 1.0, 1.03):  # the true slope beside that of the sample
         slope = np.array([-C * float(Y[:, 0] @ Phi[:, 0]) * off])
-        (t,) = step_lengths(rows, D, 1, C, np.array([WIDTH]), none, np.ones(1), slope)
+        (t,) = step_lengths(rows, Moves(D), 1, C, np.array([WIDTH]), none, np.ones(1), slope)
         assert 4 < t < 7  # the last rows stop pulling between 0.75 / 0.2 and 1.25 / 0.2
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
-from sihash.svm.products import product
+from sihash.svm.products import add_product, product
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import map_threads
 
@@ -30,7 +30,7 @@ FEW_MOVE = 15  # ... or two of fifteen, which will do after small changes ...
 # to follow a step, for all features.
 FREE_PER_DIRECTION, FREE_PER_FEATURE = 6, 0.5
 SOLUTIONS = 5  # of the equations in the directions at most
-BITS_AT_ONCE = 16  # in one product, however many threads there are: another cut would round otherwise
+ROWS_AT_ONCE = 2048  # in one product, however many threads there are: another cut would round otherwise
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
@@ -142,18 +142,18 @@ def _solve(matrices: Array, right: Array) -> Array:
     return np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
 
 
-# What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, with a row for each
-# bit, margins M that shares are taken at, shares before, and signs. A block has its own part of these.
+# What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, with a column for each
+# bit, margins M that shares are taken at, shares before, and signs. A block has its own rows of these.
 
 
 def _make_room(rows: RowBlocks, m: int, k: int | None, every: int) -> None:
     stops = np.cumsum([0] + [-(-block.n // every) for block in rows.blocks])
-    whole = {name: np.empty((m, stops[-1]), np.float32) for name in ("M", "shares", "sign")}
+    whole = dict(zip(("M", "shares", "sign"), np.empty((3, stops[-1], m), np.float32), strict=True))
     if k is not None:
         rows.scratch["T"] = np.empty((stops[-1], k), np.float32)
     rows.scratch |= whole
     for block, start, stop in zip(rows.blocks, stops[:-1], stops[1:], strict=True):
-        block.scratch |= {name: values[:, start:stop] for name, values in whole.items()}
+        block.scratch |= {name: values[start:stop] for name, values in whole.items()}
         block.scratch["T"] = rows.scratch["T"][start:stop]
 
 
@@ -173,25 +173,33 @@ def _follow(
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these.
     """
-    m, held = len(bits), block[f"pi{ASCENDED}"]
+    held = block[f"pi{ASCENDED}"]
     for slot in np.unique(slots[slots != ASCENDED]):
         _copy(block[f"pi{slot}"], held, bits[slots == slot])
     margins = block.scratch["Z"], columns, held, block["Y"], bits, width
     if V is not None:
         _project(block, V, every)
-    rows = block["Phi"][::every]
-    scores = np.zeros((len(rows), m), np.float32) if ahead is None else product(rows, ahead)
+    balancing, others = block["Phi"][::every], block["Phi"][first::every]
     own = (block.scratch[name] for name in ("M", "shares", "sign"))
-    _set_out(scores, 0, every, *margins, *own)
-    others = block["Phi"][first::every]
-    if ahead is None or every == 1 or not len(others):
-        return np.zeros((m, block["Phi"].shape[1]), np.float32), np.zeros(m)
-    scores = product(others, ahead)
-    M, shares, sign = np.empty((3, m, len(others)), np.float32)
-    _set_out(scores, first, every, *margins, M, shares, sign)
-    R = np.zeros_like(M)
-    _change(R, M, shares, sign, np.arange(m), width)
-    return np.matmul(R, others), _write(R, shares, sign, bits, held, first, every)
+    _set_out(_scores(balancing, ahead, len(bits)), 0, every, *margins, *own)
+    if ahead is None or every == 1:
+        others = others[:0]
+    R = np.zeros((len(others), len(bits)), np.float32)
+    M, shares, sign = np.empty((3, *R.shape), np.float32)
+    _set_out(_scores(others, ahead, len(bits)), first, every, *margins, M, shares, sign)
+    _change(R, M, shares, sign, np.arange(len(bits)), width)
+    return _sum_up(block, R, first, every), _write(R, shares, sign, bits, held, first, every)
+
+
+def _scores(Phi: Array, ahead: Array | None, m: int) -> Array:
+    return np.zeros((len(Phi), m), np.float32) if ahead is None else product(Phi, ahead)
+
+
+def _sum_up(block: Block, R: Array, first: int, every: int) -> Array:
+    g = np.zeros((R.shape[1], block["Phi"].shape[1]), np.float32)
+    if len(R):
+        add_product(g, R, block["Phi"], first, every)
+    return g
 
 
 def _project(block: Block, V: Array, every: int) -> None:
@@ -208,13 +216,13 @@ def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
     """Move margins by ``a`` (bits × k); returns ``Σ y t`` times the changes of the shares, bits × k."""
     T, M, before, sign = (rows.scratch[name] for name in ("T", "M", "shares", "sign"))
 
-    def pull(some: slice) -> Array:
-        R = np.matmul(a[some], T.T)
-        _change(R, M, before, sign, columns[some], width[some])
-        return np.matmul(R, T)
+    def pull(start: int) -> Array:
+        some = slice(start, start + ROWS_AT_ONCE)
+        R = np.matmul(T[some], a.T)
+        _change(R, M[some], before[some], sign[some], columns, width)
+        return np.matmul(R.T, T[some])
 
-    starts = range(0, len(columns), BITS_AT_ONCE)
-    return np.concatenate(map_threads(pull, [slice(start, start + BITS_AT_ONCE) for start in starts]))
+    return np.add.reduce(map_threads(pull, range(0, len(T), ROWS_AT_ONCE)), dtype=np.float64)
 
 
 def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
@@ -222,7 +230,7 @@ def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
     T, M = rows.scratch["T"], rows.scratch["M"]
 
     def own(k: int) -> Array:
-        near = T[np.flatnonzero(np.abs(1 - M[columns[k]]) < width[k] / 2)]
+        near = np.take(T, np.flatnonzero(np.abs(1 - M[:, columns[k]]) < width[k] / 2), axis=0)
         return np.matmul(near.T, near) / width[k]
 
     return np.array(map_threads(own, range(len(columns))))
@@ -231,10 +239,10 @@ def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
 def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> tuple[Array, Array]:
     """Move margins once more, write the shares; returns the same sums as `_follow`."""
     T, M, before, sign = (block.scratch[name] for name in ("T", "M", "shares", "sign"))
-    R = np.matmul(a, T.T)
+    R = np.matmul(T, a.T)
     _change(R, M, before, sign, np.arange(len(bits)), width)
     total = _write(R, before, sign, bits, block[f"pi{ASCENDED}"], 0, every)
-    return np.matmul(R, block["Phi"][::every]), total
+    return _sum_up(block, R, 0, every), total
 
 
 @numba.njit(nogil=True, cache=True)
@@ -263,30 +271,32 @@ def _set_out(
             p, z, y = shares[row, bits[k]], Z[row, columns[k]], np.float32(Y[row, bits[k]])
             nearest = min(z, one - half * width[k]) if p >= 1 else max(z, one + half * width[k])
             margin = one + (half - p) * width[k] if 0 < p < 1 else nearest
-            M[k, i] = margin + y * scores[i, k]
-            before[k, i], sign[k, i] = p, y
+            M[i, k] = margin + y * scores[i, k]
+            before[i, k], sign[i, k] = p, y
 
 
 @numba.njit(nogil=True, cache=True)
 def _change(R: Array, M: Array, before: Array, sign: Array, columns: Array, width: Array) -> None:
     """Move margins by changes of scores, ``R``, which become the changes of the shares times ``y``."""
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
-    for k in range(len(R)):
-        j, steep = columns[k], one / width[k]
-        for i in range(R.shape[1]):
-            margin = M[j, i] + sign[j, i] * R[k, i]
-            p = min(max(half + (one - margin) * steep, zero), one)
-            M[j, i], R[k, i] = margin, (p - before[j, i]) * sign[j, i]
+    all_bits = len(columns) == M.shape[1]
+    steep = one / width
+    for i in range(len(R)):
+        for k in range(len(columns)):
+            j = k if all_bits else columns[k]
+            margin = M[i, j] + sign[i, j] * R[i, k]
+            p = min(max(half + (one - margin) * steep[k], zero), one)
+            M[i, j], R[i, k] = margin, (p - before[i, j]) * sign[i, j]
 
 
 @numba.njit(nogil=True, cache=True)
 def _write(R: Array, before: Array, sign: Array, bits: Array, out: Array, start: int, every: int) -> Array:
     """The new shares to ``out``; returns the sums of their changes."""
     total = np.zeros(len(bits))
-    for i in range(R.shape[1]):
+    for i in range(len(R)):
         for k in range(len(bits)):
-            change = R[k, i] * sign[k, i]
-            out[start + i * every, bits[k]] = before[k, i] + change
+            change = R[i, k] * sign[i, k]
+            out[start + i * every, bits[k]] = before[i, k] + change
             total[k] += change
     return total
 

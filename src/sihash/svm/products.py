@@ -50,17 +50,17 @@ def product(Phi: Array, W: Array) -> Array:
     return out
 
 
-def add_product(g: Array, R: Array, Phi: Array) -> None:
-    """``g += Rᵀ Phi`` (m × d), all float32, for ``R`` (n × m)."""
+def add_product(g: Array, R: Array, Phi: Array, first: int = 0, every: int = 1) -> None:
+    """``g += Rᵀ Phi[first::every]`` (m × d), all float32, for ``R`` (n × m)."""
     if np.count_nonzero(R) <= SPARSE * R.size:
-        add_sparse_product(g, R, Phi)
+        add_sparse_product(g, R, Phi, first, every)
     else:
-        g += np.matmul(R.T, Phi)
+        g += np.matmul(R.T, Phi[first::every])
 
 
 @numba.njit(nogil=True, fastmath=True, cache=True)
-def add_sparse_product(g: Array, R: Array, Phi: Array) -> None:
-    """``g += Rᵀ Φ``, for ``R`` (n × m) mostly zeros.
+def add_sparse_product(g: Array, R: Array, Phi: Array, first: int, every: int) -> None:
+    """The same for ``R`` mostly zeros, and rows of ``Phi`` without gaps in them.
 
     A few rows serve all bits, while they are in the cache, and four at a time, so as to read ``g`` less.
     """
@@ -70,9 +70,9 @@ def add_sparse_product(g: Array, R: Array, Phi: Array) -> None:
         for j in range(m):
             k = 0
             for i in range(start, min(start + ROWS_IN_CACHE, n)):
-                at[k], factor[k] = i, R[i, j]
+                at[k], factor[k] = first + i * every, R[i, j]
                 k += R[i, j] != 0
-            at[k : k + 3], factor[k : k + 3] = start, 0
+            at[k : k + 3], factor[k : k + 3] = first, 0
             own = g[j]
             for a in range(0, k, 4):
                 f0, f1, f2, f3 = factor[a], factor[a + 1], factor[a + 2], factor[a + 3]

@@ -27,6 +27,7 @@ SLOW = 0.5  # ... and where it would leave more, they do not follow it
 # Rows follow none of the first steps, which make better weights too: so many from weights 0, and from others.
 PLAIN_STEPS, PLAIN_STEPS_WARM = 3, 1
 AGAIN = 1.5  # times the step: so far they follow a second one, as many of them have no room left
+CLEAR = 0.8  # of the allowed gap: where no more is out of balance outside the directions, they need not
 DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
@@ -76,8 +77,8 @@ class Proof:
         """Look for lower bounds that close gaps of ``bits``, near the dual points in ``slots``.
 
         First by restoring their balance, with rows at most ``widest`` apart, where that may be enough; then,
-        for ``ripe`` bits too, by the best mixture of planes; then, for a few bits, by dual ascent. Of all rows
-        ``n_free`` are in the band of a bit, and ``n_taken`` steps lie behind.
+        for ``ripe`` bits too, by the best mixture of planes; then, for a few bits, by dual ascent. Of all
+        rows ``n_free`` are in the band of a bit, and ``n_taken`` steps lie behind.
         """
         which, tried = np.arange(len(bits)), np.zeros(len(bits), dtype=bool)
         for attempt in range(ATTEMPTS):
@@ -125,7 +126,7 @@ class Proof:
         bits, none = point.bits, (np.zeros(len(point.bits), dtype=bool), point.r)
         enough = 1 if again else len(bits)
         allowed, rate = self.bounds.allowed(bits), self.rate[bits]
-        self.follow[bits] = (rate <= SLOW) & (outside + price > allowed)
+        self.follow[bits] = (rate <= SLOW) & (outside + price > CLEAR * allowed)
         expected = np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
         worth = ~self.bounds.closed[bits] & (expected <= FAR * allowed)
         if again:  # where the last attempt failed, another would

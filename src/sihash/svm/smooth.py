@@ -324,7 +324,7 @@ def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
     if latest is None:
         return (np.zeros(len(bits)),)
     some = P[::FREE_EVERY]
-    return (block.n / len(some) * np.count_nonzero((some > 0) & (some < 1), axis=0),)
+    return (block.n / max(len(some), 1) * np.count_nonzero((some > 0) & (some < 1), axis=0),)
 
 
 def _put_back(block: Block, bits: Array) -> None:

@@ -39,7 +39,7 @@ class SmoothMachines(Machines):
         self.clock = 0
         self._hessian: SharedHessian | None = None
         self._directions: Array | None = None
-        self._following: Callable[[], None] | None = None  # what waits until the Hessian has followed the rows
+        self._following: Callable[[], None] | None = None  # waits for a Hessian that is on its way
 
     def copy(self) -> SmoothMachines:
         twin = super().copy()
