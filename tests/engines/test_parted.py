@@ -103,7 +103,7 @@ def test_ascent_in_parts_raises_the_bound_and_keeps_the_planes_true():
 
     values = [value(source)]
     for origin in (source, ASCENDED):
-        smooth.dual.ascend(machines.rows, machines.bundle, machines.C, bits, origin, ASCENDED)
+        dual.ascend(machines.rows, machines.bundle, machines.C, bits, origin, ASCENDED)
         values.append(value(ASCENDED))
         shares = machines.rows.column(f"pi{ASCENDED}").astype(float)
         assert shares.min() >= 0
