@@ -11,7 +11,7 @@ from parts_here import EngineHere, PartsHere
 from sihash import SIH
 from sihash.hashing import assignment, sih
 from sihash.hashing.selection import kth_smallest
-from sihash.svm import ocas, smooth
+from sihash.svm import dual, ocas, smooth
 from sihash.svm.binary import make_machines
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.smooth_machines import ASCENDED
