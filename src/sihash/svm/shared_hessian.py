@@ -30,7 +30,6 @@ MOST_MEMORY = 0.5  # of what the features take: what the groups' matrices may ta
 AS_BEFORE = 1.5  # times as many rows as then, or as few: so far a group is the same ...
 MATTERS = 0.05  # ... and if it is not, it matters with so many of all rows
 WORTH = 8  # of d n m: two steps fewer save four products; a symmetric one takes half as long as it counts
-BITS_AT_ONCE = 16  # solved with: as many threads as there are parts
 N_DIRECTIONS = 64  # the strongest ones
 POWERS = 2  # of the Hessian, to find them
 
@@ -48,13 +47,9 @@ class SharedHessian:
 
     def solve(self, Q: Array) -> Array:
         """The inverse applied to the rows of ``Q`` (bits × d)."""
-
-        def both(some: Array) -> Array:
-            half = self._half_solved(some)
-            return solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False).T
-
-        parts = [Q[start : start + BITS_AT_ONCE] for start in range(0, len(Q), BITS_AT_ONCE)]
-        return np.concatenate(map_threads(both, parts)).astype(np.float64)
+        half = self._half_solved(Q)
+        full = solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False)
+        return full.T.astype(np.float64)
 
     def norms(self, Q: Array) -> Array:
         """``q · H⁻¹ q`` for the rows of ``Q``."""
