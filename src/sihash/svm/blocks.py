@@ -171,7 +171,7 @@ class RowBlocks:
         return map_threads(lambda block: self._visit(block, function, args), self.blocks)
 
     def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
-        """Element-wise float64 sums of the tuples that ``function`` returns, added in block order."""
+        """Element-wise float64 sums of the tuples that ``function`` returns, added in one order always."""
         totals: list[Array] = []
 
         def add(_: Block, part: tuple[Array, ...]) -> None:
@@ -181,7 +181,7 @@ class RowBlocks:
             for total, values in zip(totals, part, strict=True):
                 total += values
 
-        fold_threads(lambda block: self._visit(block, function, args), self.blocks, add)
+        fold_threads(lambda block: self._visit(block, function, args), self._largest_first(), add)
         return totals
 
     def by_group(
@@ -201,7 +201,7 @@ class RowBlocks:
             for total, values in zip(sums, part, strict=True):
                 total[block.group] += values
 
-        fold_threads(lambda block: self._visit(block, function, args), self.blocks, add)
+        fold_threads(lambda block: self._visit(block, function, args), self._largest_first(), add)
         return sums or None
 
     def checkpoint(self) -> None:
@@ -224,6 +224,10 @@ class RowBlocks:
     def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
         """``function(rows, columns, *args)`` for every part that is to take some of these new rows."""
         return [function(self, columns, *args)]
+
+    def _largest_first(self) -> list[Block]:
+        """The order in which blocks are summed up: with short ones at the end, threads end together."""
+        return sorted(self.blocks, key=lambda block: -block.n)
 
     def _visit(self, block: Block, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         result = function(block, *args)
