@@ -1,12 +1,13 @@
 """Threads: order, errors, limits, and no trace left behind."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sihash.threads import map_threads, n_threads, n_threads_of_team, team, uninterrupted
+from sihash.threads import fold_threads, map_threads, n_threads, n_threads_of_team, start, team, uninterrupted
 
 
 def blas_threads():
@@ -46,6 +47,51 @@ def test_inside_the_blas_has_one_thread_and_afterwards_as_many_as_before():
         with team():
             assert max(blas_threads()) == 1
         assert blas_threads() == before
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_a_fold_adds_in_the_order_of_the_items(limit):
+    def late_first(k):
+        time.sleep(0.02 if k % 5 == 0 else 0)
+        return k * k
+
+    with threadpool_limits(limit):
+        seen = []
+        fold_threads(late_first, range(20), lambda k, result: seen.append((k, result)))
+        assert seen == [(k, k * k) for k in range(20)]
+
+
+def test_an_error_while_adding_comes_through():
+    def add(k, _):
+        if k == 2:
+            raise KeyError("two")
+
+    with threadpool_limits(2), pytest.raises(KeyError, match="two"):
+        fold_threads(lambda k: k, range(10), add)
+
+
+def test_after_an_error_no_further_item_is_begun():
+    begun = []
+
+    def work(k):
+        begun.append(k)
+        if k == 0:
+            raise ZeroDivisionError
+        time.sleep(0.05)
+
+    with threadpool_limits(2), pytest.raises(ZeroDivisionError):
+        map_threads(work, range(50))
+    assert len(begun) <= 4
+
+
+def test_work_in_the_background_leaves_the_caller_all_items():
+    """The only other thread is taken: nothing waits for it."""
+    with threadpool_limits(2), team():
+        release = threading.Event()
+        result = start(lambda: release.wait(30))
+        assert map_threads(lambda k: k, range(5)) == list(range(5))
+        release.set()
+        assert result()
 
 
 def test_nested_maps_neither_hang_nor_multiply():

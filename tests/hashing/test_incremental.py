@@ -653,3 +653,12 @@ def test_classes_that_came_and_went_count_too(monkeypatch, tmp_path):
         assert one.kernel_.anchors is not anchors
         assert one.classes_.tolist() == [0, 1, 2, 4, 6, 7, 8, 9]
         assert one.report_.n_removed == np.count_nonzero(y == 5)
+
+
+def test_a_hasher_can_be_copied_after_an_update_that_took_no_step():
+    """Nothing that runs beside a solve is left behind in it."""
+    X, y = blobs(2000)
+    hasher = small(tol=0.1).fit(X, y).remove([0])
+    assert hasher.report_.n_steps == 0
+    twin = copy.deepcopy(hasher)
+    np.testing.assert_array_equal(twin.transform(X), hasher.transform(X))

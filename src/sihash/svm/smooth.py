@@ -271,6 +271,7 @@ class _Run:
 
     def finish(self) -> Solution:
         M = self.M
+        M.settle()
         if len(self.bits):
             warnings.warn(
                 f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in "

@@ -85,10 +85,16 @@ class SmoothMachines(Machines):
     def prepare(self) -> None:
         self._following = start(self._follow_rows)
 
+    def settle(self) -> None:
+        """Wait for what `prepare` began."""
+        if self._following is not None:
+            self._following()
+            self._following = None
+
     def follow_rows(self) -> None:
         """Let the shared Hessian follow the rows, if groups of them came or went since it was made."""
-        follow, self._following = self._following or self._follow_rows, None
-        follow()
+        self.settle()
+        self._follow_rows()
 
     def _follow_rows(self) -> None:
         if self._hessian is not None:
