@@ -68,7 +68,7 @@ def speed(X: Array, y: Array, args: argparse.Namespace) -> None:
         ratios.append(sih / sdh)
         shares.append(in_products / sih)
         print(
-            f"SDH {sdh:.2f} s, SIH {sih:.2f} s, of it in matrix products {in_products:.2f} s; {hasher.report_}",
+            f"SDH {sdh:.2f} s, SIH {sih:.2f} s, of it in products {in_products:.2f} s; {hasher.report_}",
             flush=True,
         )
     print(f"SIH / SDH: {np.median(ratios):.2f}; matrix products: {100 * np.median(shares):.0f} % of a fit")
