@@ -83,7 +83,8 @@ def add_arrays(block: Block, dtypes: dict[str, Any]) -> None:
         block.arrays[name] = np.zeros(block.arrays["Y"].shape, dtype)
 
 
-def own_arrays(block: Block, names: list[str]) -> None:
+def own_arrays(block: Block, names: list[str], overwrite: bool = False) -> None:
     """Copy arrays that are about to be written, so that an earlier view of the block keeps its own."""
     for name in names:
-        block.arrays[name] = block.arrays[name].copy()
+        before = block.arrays[name]
+        block.arrays[name] = np.empty_like(before) if overwrite else before.copy()

@@ -79,11 +79,14 @@ class Machines:
         """The arrays that this solver keeps for every row (rows × m), and writes: their types by name."""
         return {f"pi{slot}": self.share_dtype for slot in range(self.bundle.n_slots)}
 
-    def own_arrays(self, names: set[str] | None = None) -> None:
-        """Copy what a solve writes to, once, so that the twin this one was copied from does not see it."""
+    def own_arrays(self, names: set[str] | None = None, overwrite: bool = False) -> None:
+        """Copy what a solve writes to, once, so that the twin this one was copied from does not see it.
+
+        With ``overwrite`` all of it will be written: only the room is needed.
+        """
         shared = self._shared if names is None else self._shared & names
         if shared:
-            self.rows.map(own_arrays, sorted(shared))
+            self.rows.map(own_arrays, sorted(shared), overwrite)
             self._shared = self._shared - shared
 
     def state(self) -> dict[str, Array]:

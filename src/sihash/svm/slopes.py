@@ -29,8 +29,8 @@ def evaluate(
     ``slot``. Returns this block's ``g = Σ p y φ`` (bits × d), or its change if ``by_change``, and ``Σ p``,
     ``Σ h``, ``Σ (h − p (1 − z))``, and how many slopes changed, and are neither 0 nor 1.
     """
-    Phi, shares = block["Phi"], block[slot]
-    Y, Z, P = (block.scratch[name] for name in "YZP")
+    Phi, Y, Z, before = block["Phi"], *(block.scratch[name] for name in "YZP")
+    after = _room(block, bits, slot)
     d, m = Phi.shape[1], Z.shape[1]
     chunk = max(SHORTEST_CHUNK, CHUNK // (4 * d))
     g, R, sums = np.zeros((m, d), np.float32), np.empty((chunk, m), np.float32), np.zeros((5, m))
@@ -38,21 +38,34 @@ def evaluate(
         rows = slice(start, min(start + chunk, block.n))
         n = rows.stop - start
         V = move.scores(Phi[rows])
-        _slopes(Z[rows], V, Y[rows], P[rows], by_change, width, R[:n], shares[rows], bits, sums)
+        _slopes(Z[rows], V, Y[rows], before[rows], after[rows], by_change, width, R[:n], sums)
         add_product(g, R[:n], Phi[rows])
+    _keep(block, after, bits, slot)
     return g.astype(np.float64), *sums  # in this thread: whoever adds them up has no time to convert
 
 
 def evaluate_here(block: Block, width: Array, bits: Array, slot: str) -> tuple[Array, ...]:
     """The same where the margins are, with all of ``g``; no slopes were there before."""
-    Phi, Y, Z, P = block["Phi"], *(block.scratch[name] for name in "YZP")
+    Phi, Y, Z, after = block["Phi"], block.scratch["Y"], block.scratch["Z"], _room(block, bits, slot)
     R, sums = np.empty_like(Z), np.zeros((5, len(bits)))
-    P[:] = np.nan
-    _slopes(Z, None, Y, P, False, width, R, block[slot], bits, sums)
+    _slopes(Z, None, Y, np.full_like(Z, np.nan), after, False, width, R, sums)
+    _keep(block, after, bits, slot)
     # Without weights all slopes are 1, and the rows of a block mostly have one code.
     alike = len(R) > 0 and (R[0] == R).all()
     g = np.outer(R[0], np.matmul(np.ones(len(R), np.float32), Phi)) if alike else np.matmul(R.T, Phi)
     return g, *sums
+
+
+def _room(block: Block, bits: Array, slot: str) -> Array:
+    """Where slopes go: if they are those of all bits, straight to the plane's shares."""
+    shares = block[slot]
+    return shares if len(bits) == shares.shape[1] else np.empty((block.n, len(bits)), np.float32)
+
+
+def _keep(block: Block, slopes: Array, bits: Array, slot: str) -> None:
+    block.scratch["P"] = slopes
+    if len(bits) < block[slot].shape[1]:
+        block[slot][:, bits] = slopes
 
 
 @numba.njit(nogil=True, cache=True)
@@ -60,12 +73,11 @@ def _slopes(
     Z: Array,
     V: Array | None,
     Y: Array,
-    P: Array,
+    before: Array,
+    after: Array,
     by_change: bool,
     width: Array,
     R: Array,
-    shares: Array,
-    bits: Array,
     sums: Array,
 ) -> None:
     """Move margins and slopes; ``R`` becomes ``y`` times the slopes, or times their change."""
@@ -80,16 +92,14 @@ def _slopes(
             p = min(max(half + u * steep[j], zero), one)
             h = max(u, zero)
             Z[i, j] = z
-            before = P[i, j]
-            R[i, j] = (p - before if by_change else p) * Y[i, j]
-            P[i, j] = p
-            part[3, j] += p != before
+            last = before[i, j]
+            R[i, j] = (p - last if by_change else p) * Y[i, j]
+            after[i, j] = p
+            part[3, j] += p != last
             part[4, j] += (p > zero) & (p < one)
             part[0, j] += p
             part[1, j] += h
             part[2, j] += h - p * u
-        for j in range(m):  # a loop of its own, or the one above could not use vector instructions
-            shares[i, bits[j]] = P[i, j]
     for k in range(5):
         for j in range(m):
             sums[k, j] += part[k, j]

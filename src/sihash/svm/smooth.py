@@ -178,7 +178,7 @@ class _Run:
         M, bits = self.M, self.bits
         slot = M.clock % N_SLOTS
         M.clock += 1
-        M.own_arrays({"S", f"pi{slot}"})
+        M.own_arrays({"S", f"pi{slot}"}, overwrite=len(bits) == M.m)
         width = M.width[bits].astype(np.float32)
         where = width, bits, f"pi{slot}"
         anew = move is None or M.clock % SUMMED_ANEW_EVERY == 0 or self.changed > MANY_CHANGES
@@ -314,16 +314,14 @@ def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
     all_bits = len(bits) == block["Y"].shape[1]  # by far the most frequent case, and nothing to look up
     Y = block["Y"] if all_bits else np.take(block["Y"], bits, axis=1)
     Z = np.multiply(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1))
-    P = np.empty_like(Z)
-    for slot in () if latest is None else np.unique(latest):
-        shares, own = block[f"pi{slot}"], latest == slot
-        if all_bits and own.all():
-            P[:] = shares
-        else:
-            P[:, own] = shares[:, bits[own]]
-    block.scratch |= {"Y": Y, "Z": Z, "P": P}
+    block.scratch |= {"Y": Y, "Z": Z}
     if latest is None:
         return (np.zeros(len(bits)),)
+    if all_bits and (latest == latest[0]).all():
+        P = block[f"pi{latest[0]}"]
+    else:
+        P = np.column_stack([block[f"pi{slot}"][:, bit] for slot, bit in zip(latest, bits, strict=True)])
+    block.scratch["P"] = P
     some = P[::FREE_EVERY]
     return (block.n / max(len(some), 1) * np.count_nonzero((some > 0) & (some < 1), axis=0),)
 
