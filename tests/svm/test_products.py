@@ -32,6 +32,13 @@ def test_rows_may_lie_apart(small_kernels, monkeypatch):
         np.testing.assert_allclose(products.product(Phi[some], W), Phi[some] @ W, atol=1e-4)
 
 
+def test_numbers_of_a_row_that_lie_apart_are_brought_together():
+    Phi, W = numbers(40, 30), numbers(15, 4, seed=1)
+    for rows in (np.asfortranarray(Phi[:, :15]), Phi[:, ::2], Phi[:, 14::-1], Phi[:, :15].astype(float)):
+        np.testing.assert_allclose(products.product(rows, W), rows @ W, atol=1e-4)
+        np.testing.assert_allclose(products.product(rows, W.astype(float)), rows @ W, atol=1e-4)
+
+
 def test_a_row_has_the_same_product_whichever_rows_are_beside_it():
     Phi, W = numbers(50, 400), numbers(400, 9, seed=1)
     whole = products.product(Phi, W)

@@ -41,7 +41,9 @@ def product(Phi: Array, W: Array) -> Array:
         missing = -m % TILE_COLUMNS
         padded = W if not missing else np.hstack([W, np.zeros((d, missing), np.float32)])
         out = np.zeros((n, m + missing), np.float32)
-        _add_tiles(Phi, np.ascontiguousarray(padded), out)
+        if Phi.dtype != np.float32 or Phi.strides[1] != Phi.itemsize:  # tiles take memory as it is
+            Phi = np.ascontiguousarray(Phi, dtype=np.float32)
+        _add_tiles(Phi, np.ascontiguousarray(padded, dtype=np.float32), out)
         return out[:, :m]
     out, stack = np.empty((n, m), np.float32), max(1, SMALL_PRODUCT // (d * m))
     whole = n - n % stack
