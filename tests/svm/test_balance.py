@@ -10,7 +10,7 @@ from sihash.kernel import KernelMap
 from sihash.svm import balance
 from sihash.svm.balance import FEW_MOVE, Balance, DualPoint, spacing
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.proof import Proof
+from sihash.svm.proof import DIRECTIONS, Proof
 from sihash.svm.smooth import _Run
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import team
@@ -35,12 +35,12 @@ def after_steps(n_steps, seed=0, **problem):
 
 def restored(machines, bits, widest=1, step=None):
     """Restore the balance of the last gradient; returns bounds and Vᵀr, each before and after."""
-    slots, V = machines.latest[bits], machines.directions()
+    slots, V = machines.latest[bits], machines.directions()[:, :DIRECTIONS]
     u, before = machines.bundle.point(machines.C, bits, slots)
     point = DualPoint(bits, bits, slots, machines.W[bits] - u, before)
     step = np.zeros_like(u) if step is None else step
     with team():
-        lower = Balance(machines.rows, V, widest).restore(machines, point, step, np.zeros(len(bits)))
+        lower = Balance(machines.rows, widest).restore(machines, point, V, step, np.zeros(len(bits)))
     return before, lower, point.r @ V, imbalance(machines, ASCENDED)[bits] @ V
 
 
@@ -71,7 +71,7 @@ def test_rows_that_follow_a_step_do_so_for_all(widest, monkeypatch):
     for _ in range(3):
         run.step()
     machines, bits = run.M, run.bits
-    source, V = int(machines.latest[0]), machines.directions()
+    source, V = int(machines.latest[0]), machines.directions()[:, :DIRECTIONS]
 
     def outside(slot):
         r = imbalance(machines, slot)
@@ -105,10 +105,10 @@ def test_only_the_rows_and_bits_that_were_asked_move():
 
 def test_other_rows_follow_each_time_and_never_those_that_balance():
     for every in range(2, 16):
-        balance = Balance(RowBlocks([]), np.zeros((4, 2)), every)
+        balance = Balance(RowBlocks([]), every)
         firsts = [balance._first_follower() for _ in range(every - 1)]
         assert sorted(firsts) == list(range(1, every))
-    assert Balance(RowBlocks([]), np.zeros((4, 2)), 1)._first_follower() == 0
+    assert Balance(RowBlocks([]), 1)._first_follower() == 0
 
 
 def test_where_few_rows_are_free_more_of_them_move():
@@ -138,7 +138,7 @@ def test_rows_are_projected_once(monkeypatch):
     """A later solve finds T, for as many rows or fewer, until the rows or the directions are others."""
     machines = after_steps(3)
     restored(machines, np.arange(machines.m), 3)
-    block, V = machines.rows.blocks[0], machines.directions()
+    block, V = machines.rows.blocks[0], machines.directions()[:, :DIRECTIONS]
     np.testing.assert_allclose(block.projection.T, block["Phi"][::3] @ V, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(block.copy().projection.at(V.copy(), 15), block.projection.T[::5])
     assert block.projection.at(V, 2) is None

@@ -14,9 +14,11 @@ of the rows that move solve them by their ``t = Vᵀφ``, without another produc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
@@ -62,27 +64,27 @@ class DualPoint:
 class Balance:
     """Restores the balance of dual points with some of the rows, for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
-        """``V`` (d × k): the strongest directions. ``every``: how far apart rows that balance are."""
-        self.rows, self.V, self.every = rows, V, every
-        self.is_projected = False
+    def __init__(self, rows: RowBlocks, every: int) -> None:
+        """``every``: how far apart rows that balance are."""
+        self.rows, self.every = rows, every
+        self.V: Array | None = None  # the directions that they are projected to
         self.turn = 0
 
-    def restore(self, M: SmoothMachines, point: DualPoint, step: Array, enough: Array) -> Array:
+    def restore(self, M: SmoothMachines, point: DualPoint, V: Array, step: Array, enough: Array) -> Array:
         """From a dual point to a better one, in the slot `ASCENDED`; returns its lower bounds.
 
         ``step`` is the change of weights that all rows would take. What is left of ``½‖r‖²`` in the strongest
-        directions matters from ``enough`` on.
+        directions, ``V`` (d × k), matters from ``enough`` on.
         """
         bits, n_groups, every = point.bits, M.bundle.n_groups, self.every
         width = M.width[bits].astype(np.float32)
-        V = None if self.is_projected else self.V
-        self.rows.parts(_make_room, len(bits), None if V is None else V.shape[1], every)
+        new_V = None if self.V is not None and np.array_equal(V, self.V) else V
+        self.rows.parts(_make_room, len(bits), None if new_V is None else V.shape[1], every)
         ahead = (every / min(every, 2) * step.T).astype(np.float32) if step.any() else None
-        follow = ahead, V, bits, point.slots, point.columns, width, self._first_follower(), every
+        follow = ahead, new_V, bits, point.slots, point.columns, width, self._first_follower(), every
         g, total = _sums(self.rows.by_group(n_groups, _follow, *follow))
-        self.is_projected = True
-        inside = (point.r - M.C * g.sum(axis=1)) @ self.V
+        self.V = V
+        inside = (point.r - M.C * g.sum(axis=1)) @ V
         a = self._solve_inside(M.C, width, inside, enough).astype(np.float32)
         more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, every))
         M.bundle.shift(bits, point.slots, ASCENDED, g + more_g, total + more)
@@ -98,30 +100,60 @@ class Balance:
     def _solve_inside(self, C: float, width: Array, inside: Array, enough: Array) -> Array:
         """Newton's method in the directions; returns what is missing from its last point to its best.
 
-        A move that makes things worse is taken again at half its length, from where it began.
+        How far a point is from the solution is told by the move that is missing, ``left · A⁻¹ left``: any
+        move in the weaker directions puts the strongest ones out by thousands of times what matters, and the
+        next one puts that right. A move that leads away by this measure is made again, half as long.
         """
         n, k = inside.shape
-        at, best, least = np.zeros((n, k)), np.zeros((n, k)), np.full(n, np.inf)
-        matrices, moves, far, move = np.zeros((n, k, k)), np.zeros((n, k)), np.arange(n), np.zeros((n, k))
+        equations, far, least = Equations(self.rows, C), np.arange(n), np.full(n, np.inf)
+        at, best, origin, moves = np.zeros((4, n, k))
+        missing = np.full(n, np.inf)  # at the origin of the moves
         for solution in range(SOLUTIONS + 1):
-            at[far] += move
-            pulls = self.rows.parts(_pull, move.astype(np.float32), far, width[far])
-            left = inside[far] - C * np.add.reduce(pulls, dtype=np.float64)
+            goal = origin[far] + moves[far]
+            pulls = self.rows.parts(_pull, (goal - at[far]).astype(np.float32), far, width[far])
+            at[far], left = goal, inside[far] - C * np.add.reduce(pulls, dtype=np.float64)
             size = 0.5 * np.einsum("jk,jk->j", left, left)
-            better = size < least[far]
-            best[far[better]], least[far[better]] = at[far[better]], size[better]
-            still = size > enough[far]
-            far, left, better = far[still], left[still], better[still]
+            better, still = size < least[far], size > enough[far]
+            best[far[better]], least[far[better]] = goal[better], size[better]
+            far, left = far[still], left[still]
             if solution == SOLUTIONS or not len(far):
                 break
-            on = far[better]
-            if solution != 1 and len(on):  # the first matrices do twice
-                curvature = np.add.reduce(self.rows.parts(_curvature, on, width[on]), dtype=np.float64)
-                matrices[on] = _made_safe(C * curvature)
-            moves[on] = -_solve(matrices[on], left[better])
-            moves[far[~better]] *= 0.5
-            move = best[far] + moves[far] - at[far]
+            if solution == 0:
+                equations.take(far, width[far])
+            wanted = equations.solve(far, left)
+            nearer = np.einsum("jk,jk->j", left, wanted) < missing[far]
+            moves[far[~nearer]] *= 0.5
+            on, left, wanted = far[nearer], left[nearer], wanted[nearer]
+            if solution > 1 and len(on):  # the first matrices do twice
+                equations.take(on, width[on])
+                wanted = equations.solve(on, left)
+            origin[on], moves[on], missing[on] = at[on], -wanted, np.einsum("jk,jk->j", left, wanted)
         return best - at
+
+
+class Equations:
+    """The curvature ``A`` of each bit in the directions, factorised."""
+
+    def __init__(self, rows: RowBlocks, C: float) -> None:
+        self.rows, self.C = rows, C
+        self.factors: dict[int, Any] = {}  # by the column of the bit
+
+    def take(self, columns: Array, width: Array) -> None:
+        """From the rows that are in the band of these bits now."""
+        parts = self.rows.parts(_curvature, columns, width)
+
+        def factor(k: int) -> Any:
+            return cho_factor(_made_safe(self.C * sum(part[k] for part in parts)), check_finite=False)
+
+        self.factors.update(zip(columns.tolist(), map_threads(factor, range(len(columns))), strict=True))
+
+    def solve(self, columns: Array, right: Array) -> Array:
+        """``A⁻¹`` of each of these bits times its row of ``right``."""
+
+        def solve(k: int) -> Array:
+            return cho_solve(self.factors[int(columns[k])], right[k], check_finite=False)
+
+        return np.array(map_threads(solve, range(len(columns)))).reshape(right.shape)
 
 
 def _sums(by_group: list[Array] | None) -> tuple[Array, Array]:
@@ -131,15 +163,11 @@ def _sums(by_group: list[Array] | None) -> tuple[Array, Array]:
     return g.swapaxes(0, 1), total.swapaxes(0, 1)
 
 
-def _made_safe(matrices: Array) -> Array:
-    """With a little on their diagonals, so that they can be solved with."""
-    k = matrices.shape[1]
-    mean = np.trace(matrices, axis1=1, axis2=2) / k
-    return matrices + np.where(mean > 0, RIDGE * mean, 1)[:, None, None] * np.eye(k)
-
-
-def _solve(matrices: Array, right: Array) -> Array:
-    return np.linalg.solve(matrices, right[:, :, None])[:, :, 0]
+def _made_safe(matrix: Array) -> Array:
+    """With a little on its diagonal, so that it can be solved with."""
+    mean = np.trace(matrix) / len(matrix)
+    matrix[np.diag_indices(len(matrix))] += RIDGE * mean if mean > 0 else 1
+    return matrix
 
 
 # What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, with a column for each
@@ -205,11 +233,11 @@ def _sum_up(block: Block, R: Array, first: int, every: int) -> Array:
 def _project(block: Block, V: Array, every: int) -> None:
     """Make T, unless an earlier solve left it."""
     T, known = block.scratch["T"], None if block.projection is None else block.projection.at(V, every)
-    if known is None:
-        np.matmul(block["Phi"][::every], V, out=T)
+    k = 0 if known is None else known.shape[1]
+    T[:, :k] = known
+    if k < V.shape[1]:
+        T[:, k:] = np.matmul(block["Phi"][::every], V[:, k:])
         block.projection = Projection(V, every, T)
-    else:
-        T[:] = known
 
 
 def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
@@ -225,15 +253,15 @@ def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
     return np.add.reduce(map_threads(pull, range(0, len(T), ROWS_AT_ONCE)), dtype=np.float64)
 
 
-def _curvature(rows: RowBlocks, columns: Array, width: Array) -> Array:
+def _curvature(rows: RowBlocks, columns: Array, width: Array) -> list[Array]:
     """``Σ t tᵀ / width`` of the rows in the band, for each of these bits."""
     T, M = rows.scratch["T"], rows.scratch["M"]
 
     def own(k: int) -> Array:
         near = np.take(T, np.flatnonzero(np.abs(1 - M[:, columns[k]]) < width[k] / 2), axis=0)
-        return np.matmul(near.T, near) / width[k]
+        return np.matmul(near.T, near).astype(np.float64) / width[k]
 
-    return np.array(map_threads(own, range(len(columns))))
+    return map_threads(own, range(len(columns)))
 
 
 def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import dual
-from sihash.svm.balance import Balance, DualPoint, spacing
+from sihash.svm.balance import FREE_PER_DIRECTION, MANY_MOVE, Balance, DualPoint, spacing
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 
 RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, no proof is tried
@@ -29,6 +29,8 @@ PLAIN_STEPS, PLAIN_STEPS_WARM = 3, 1
 AGAIN = 1.5  # times the step: so far they follow a second one, as many of them have no room left
 CLEAR = 0.8  # of the allowed gap: where no more is out of balance outside the directions, they need not
 DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
+DIRECTIONS = 64  # in which many bits are balanced: the curvature of each is as many numbers, squared ...
+NOT_MANY = 16  # ... and so many bits at most in all the strongest ones
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
 FEW_BITS = 8  # ... and for so few bits cost less than a step
@@ -83,13 +85,13 @@ class Proof:
         which, tried = np.arange(len(bits)), np.zeros(len(bits), dtype=bool)
         for attempt in range(ATTEMPTS):
             point = self._dual_point(bits, which, slots)
-            outside, price = self._split(point)
             if attempt == 0:
-                self._note_rate(point.bits, outside, n_taken)
-            worth, step = self._worth(point, outside, price, n_free, attempt > 0)
+                self._note_rate(point, n_taken)
+            V = self._directions(len(which), n_free)
+            worth, step = self._worth(point, V, n_free, attempt > 0)
             if not worth.any():
                 break
-            self._restore(point.some(worth), step[worth], widest, n_free)
+            self._restore(point.some(worth), step[worth], V, widest, n_free)
             self._sweep(bits)
             tried[which[worth]] = True
             which, slots = which[~self.bounds.closed[bits[which]]], self.M.bundle.newest[bits]
@@ -105,26 +107,28 @@ class Proof:
         self.bounds.raise_lower(own, value)
         return DualPoint(own, which, slots[which], self.M.W[own] - u, value)
 
-    def _split(self, point: DualPoint) -> tuple[Array, Array]:
-        """Of a gap: what lies outside the strongest directions, and the price of smoothing."""
-        whole, inside = _half_square(point.r), _half_square(point.r @ self.M.directions())
-        return whole - inside, self.bounds.upper[point.bits] - point.value - whole
+    def _directions(self, n_bits: int, n_free: float) -> Array:
+        """The strongest directions, as many as so many bits are balanced in."""
+        V = self.M.directions()
+        many = n_bits > NOT_MANY or n_free < MANY_MOVE * FREE_PER_DIRECTION * V.shape[1]
+        return V[:, :DIRECTIONS] if many else V
 
-    def _note_rate(self, bits: Array, outside: Array, n_taken: int) -> None:
+    def _note_rate(self, point: DualPoint, n_taken: int) -> None:
+        bits, outside = point.bits, _outside(point.r, self.M.directions())
         if n_taken >= self.n_plain:  # how fast steps lead on shows after the second
             left = np.clip(outside / np.maximum(self.outside[bits], 1e-30), FASTEST, 1)
             self.rate[bits] = left if n_taken > 1 else FASTEST
         self.outside[bits] = outside
 
-    def _worth(
-        self, point: DualPoint, outside: Array, price: Array, n_free: float, again: bool
-    ) -> tuple[Array, Array]:
-        """Which bits to try, and the step that rows may follow.
+    def _worth(self, point: DualPoint, V: Array, n_free: float, again: bool) -> tuple[Array, Array]:
+        """Which bits to try to balance in the directions ``V``, and the step that rows may follow.
 
         None at first if fewer than half have hope: these can wait, as another step is due anyway.
         """
         bits, none = point.bits, (np.zeros(len(point.bits), dtype=bool), point.r)
         enough = 1 if again else len(bits)
+        outside = _outside(point.r, V)
+        price = self.bounds.upper[bits] - point.value - _half_square(point.r)
         allowed, rate = self.bounds.allowed(bits), self.rate[bits]
         self.follow[bits] = (rate <= SLOW) & (outside + price > CLEAR * allowed)
         expected = np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
@@ -139,16 +143,16 @@ class Proof:
             return none
         return worth & (gain <= FAR * RIPE_SHARE * allowed), step
 
-    def _restore(self, point: DualPoint, step: Array, widest: int, n_free: float) -> None:
+    def _restore(self, point: DualPoint, step: Array, V: Array, widest: int, n_free: float) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
-        M, bits, V = self.M, point.bits, self.M.directions()
+        M, bits = self.M, point.bits
         follow = self.follow[bits]
         every = spacing(widest, n_free, V, bool(follow.any()))
-        if self.balance is None or self.balance.every != every or self.balance.V is not V:
-            self.balance = Balance(M.rows, V, every)
+        if self.balance is None or self.balance.every != every:
+            self.balance = Balance(M.rows, every)
         length = np.where(point.slots == ASCENDED, AGAIN, 1) * follow
         step = length[:, None] * step
-        value = self.balance.restore(M, point, step, EVEN * self.bounds.allowed(bits))
+        value = self.balance.restore(M, point, V, step, EVEN * self.bounds.allowed(bits))
         self.bounds.raise_lower(bits, value)
         worse = value < point.value  # too much was asked of the rows
         M.bundle.newest[bits[worse]] = point.slots[worse]
@@ -163,6 +167,11 @@ class Proof:
         for slot in np.unique(slots):
             dual.ascend(M.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
         self.bounds.raise_lower(bits, M.lower(bits, restart=True))
+
+
+def _outside(r: Array, V: Array) -> Array:
+    """``½‖r‖²`` of each row, without what lies in the directions ``V``."""
+    return _half_square(r) - _half_square(r @ V)
 
 
 def _half_square(Q: Array) -> Array:
