@@ -110,7 +110,7 @@ class Changes:
         Phi, Y = self.new_rows(5)
         group = self.rng.randint(4)
         block = Block(0, group, Phi=np.zeros((9, D), np.float32), Y=np.zeros((9, M_BITS), np.int8))
-        add_arrays(block, self.machines.row_arrays())
+        add_arrays(RowBlocks([block]), self.machines.row_arrays())
         self.machines.rows.blocks.append(block)
         block.append({"Phi": Phi, "Y": Y})
         enter(self.machines, block, slice(0, 5))

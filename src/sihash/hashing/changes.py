@@ -91,8 +91,9 @@ def append(
             part = own[start : start + block.room]
             block.append(table, part)
             start += len(part)
-    for block in touched:
-        add_arrays(block, {name: t for name, t in row_arrays.items() if name not in block.arrays})
+    new = [block for block in touched if not row_arrays.keys() <= block.arrays.keys()]
+    if new:
+        add_arrays(RowBlocks(new), row_arrays)
 
     def enter(block: Block) -> tuple[Array, ...] | None:
         return snapshot.enter(block, slice(first[id(block)], block.n))

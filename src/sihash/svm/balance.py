@@ -20,6 +20,7 @@ import numba
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
 from sihash.svm.products import add_product, product
@@ -82,13 +83,16 @@ class Balance:
         self.rows.parts(_make_room, len(bits), None if new_V is None else V.shape[1], every)
         ahead = (every / min(every, 2) * step.T).astype(np.float32) if step.any() else None
         follow = ahead, new_V, bits, point.slots, point.columns, width, self._first_follower(), every
-        g, total = _sums(self.rows.by_group(n_groups, _follow, *follow))
+        followed = self.rows.by_group(n_groups, _follow, *follow)
         self.V = V
-        inside = (point.r - M.C * g.sum(axis=1)) @ V
-        a = self._solve_inside(M.C, width, inside, enough).astype(np.float32)
-        more_g, more = _sums(self.rows.by_group(n_groups, _balance, a, bits, width, every))
-        M.bundle.shift(bits, point.slots, ASCENDED, g + more_g, total + more)
-        return M.bundle.point(M.C, bits, ASCENDED)[1]
+        r = point.r if followed is None else point.r - M.C * followed[0].sum(axis=0)
+        a = self._solve_inside(M.C, width, r @ V, enough).astype(np.float32)
+        changes = self.rows.by_group(n_groups, _balance, a, bits, width, every)
+        assert changes is not None
+        for change, before in zip(changes, followed or (), strict=False):
+            change += before
+        M.bundle.shift(bits, point.slots, ASCENDED, *changes)
+        return M.bundle.point(M.C, bits, np.full(len(bits), ASCENDED))[1]
 
     def _first_follower(self) -> int:
         """Rows that balance begin at 0, those that only follow elsewhere each time: the last lack room."""
@@ -115,13 +119,13 @@ class Balance:
             size = 0.5 * np.einsum("jk,jk->j", left, left)
             better, still = size < least[far], size > enough[far]
             best[far[better]], least[far[better]] = goal[better], size[better]
-            far, left = far[still], left[still]
+            far, left, better = far[still], left[still], better[still]
             if solution == SOLUTIONS or not len(far):
                 break
             if solution == 0:
                 equations.take(far, width[far])
             wanted = equations.solve(far, left)
-            nearer = np.einsum("jk,jk->j", left, wanted) < missing[far]
+            nearer = (np.einsum("jk,jk->j", left, wanted) < missing[far]) | better
             moves[far[~nearer]] *= 0.5
             on, left, wanted = far[nearer], left[nearer], wanted[nearer]
             if solution > 1 and len(on):  # the first matrices do twice
@@ -156,13 +160,6 @@ class Equations:
         return np.array(map_threads(solve, range(len(columns)))).reshape(right.shape)
 
 
-def _sums(by_group: list[Array] | None) -> tuple[Array, Array]:
-    """With the bits as the first axis."""
-    assert by_group is not None
-    g, total = by_group
-    return g.swapaxes(0, 1), total.swapaxes(0, 1)
-
-
 def _made_safe(matrix: Array) -> Array:
     """With a little on its diagonal, so that it can be solved with."""
     mean = np.trace(matrix) / len(matrix)
@@ -176,9 +173,9 @@ def _made_safe(matrix: Array) -> Array:
 
 def _make_room(rows: RowBlocks, m: int, k: int | None, every: int) -> None:
     stops = np.cumsum([0] + [-(-block.n // every) for block in rows.blocks])
-    whole = dict(zip(("M", "shares", "sign"), np.empty((3, stops[-1], m), np.float32), strict=True))
+    whole = dict(zip(("M", "shares", "sign"), memory.empty((3, stops[-1], m), np.float32), strict=True))
     if k is not None:
-        rows.scratch["T"] = np.empty((stops[-1], k), np.float32)
+        rows.scratch["T"] = memory.empty((stops[-1], k), np.float32)
     rows.scratch |= whole
     for block, start, stop in zip(rows.blocks, stops[:-1], stops[1:], strict=True):
         block.scratch |= {name: values[start:stop] for name, values in whole.items()}
@@ -195,11 +192,11 @@ def _follow(
     width: Array,
     first: int,
     every: int,
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array] | None:
     """Move margins by the change of weights ``ahead`` (d × bits), if there is one; with ``V``, make T too.
 
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
-    (bits × d), and the sums of these.
+    (bits × d), and the sums of these, if there are any.
     """
     held = block[f"pi{ASCENDED}"]
     for slot in np.unique(slots[slots != ASCENDED]):
@@ -207,20 +204,16 @@ def _follow(
     margins = block.scratch["Z"], columns, held, block["Y"], bits, width
     if V is not None:
         _project(block, V, every)
-    balancing, others = block["Phi"][::every], block["Phi"][first::every]
-    own = (block.scratch[name] for name in ("M", "shares", "sign"))
-    _set_out(_scores(balancing, ahead, len(bits)), 0, every, *margins, *own)
+    Phi, own = block["Phi"], (block.scratch[name] for name in ("M", "shares", "sign"))
+    if ahead is None:
+        _set_out(np.zeros_like(block.scratch["M"]), 0, every, *margins, *own)
+    else:
+        _set_out(product(Phi[::every], ahead), 0, every, *margins, *own)
     if ahead is None or every == 1:
-        others = others[:0]
-    R = np.zeros((len(others), len(bits)), np.float32)
-    M, shares, sign = np.empty((3, *R.shape), np.float32)
-    _set_out(_scores(others, ahead, len(bits)), first, every, *margins, M, shares, sign)
-    _change(R, M, shares, sign, np.arange(len(bits)), width)
-    return _sum_up(block, R, first, every), _write(R, shares, sign, bits, held, first, every)
-
-
-def _scores(Phi: Array, ahead: Array | None, m: int) -> Array:
-    return np.zeros((len(Phi), m), np.float32) if ahead is None else product(Phi, ahead)
+        return None
+    changes = product(Phi[first::every], ahead)
+    total = _go_along(changes, first, every, *margins)
+    return _sum_up(block, changes, first, every), total
 
 
 def _sum_up(block: Block, R: Array, first: int, every: int) -> Array:
@@ -231,10 +224,12 @@ def _sum_up(block: Block, R: Array, first: int, every: int) -> Array:
 
 
 def _project(block: Block, V: Array, every: int) -> None:
-    """Make T, unless an earlier solve left it."""
+    """Make T, but for what an earlier solve left of it."""
     T, known = block.scratch["T"], None if block.projection is None else block.projection.at(V, every)
-    k = 0 if known is None else known.shape[1]
-    T[:, :k] = known
+    k = 0
+    if known is not None:
+        k = known.shape[1]
+        T[:, :k] = known
     if k < V.shape[1]:
         T[:, k:] = np.matmul(block["Phi"][::every], V[:, k:])
         block.projection = Projection(V, every, T)
@@ -274,6 +269,20 @@ def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> t
 
 
 @numba.njit(nogil=True, cache=True)
+def _margin(p: np.float32, z: np.float32, width: np.float32) -> np.float32:
+    """Where a margin has the share ``p``: of such margins the one next to the true one, ``z``.
+
+    Shares that were moved before need not fit that.
+    """
+    half, one = np.float32(0.5), np.float32(1)
+    if p >= 1:
+        return min(z, one - half * width)
+    if p <= 0:
+        return max(z, one + half * width)
+    return one + (half - p) * width
+
+
+@numba.njit(nogil=True, cache=True)
 def _set_out(
     scores: Array,
     start: int,
@@ -288,19 +297,42 @@ def _set_out(
     before: Array,
     sign: Array,
 ) -> None:
-    """Margins moved by changes of ``scores``, counted from where a margin has its share.
-
-    Of such margins the one next to the true one: shares that were moved before need not fit that.
-    """
-    half, one = np.float32(0.5), np.float32(1)
+    """Margins moved by changes of ``scores``, counted from where a margin has its share."""
     for i in range(len(scores)):
         row = start + i * every
         for k in range(len(bits)):
-            p, z, y = shares[row, bits[k]], Z[row, columns[k]], np.float32(Y[row, bits[k]])
-            nearest = min(z, one - half * width[k]) if p >= 1 else max(z, one + half * width[k])
-            margin = one + (half - p) * width[k] if 0 < p < 1 else nearest
-            M[i, k] = margin + y * scores[i, k]
+            p, y = shares[row, bits[k]], np.float32(Y[row, bits[k]])
+            M[i, k] = _margin(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
             before[i, k], sign[i, k] = p, y
+
+
+@numba.njit(nogil=True, cache=True)
+def _go_along(
+    scores: Array,
+    start: int,
+    every: int,
+    Z: Array,
+    columns: Array,
+    shares: Array,
+    Y: Array,
+    bits: Array,
+    width: Array,
+) -> Array:
+    """Shares where margins moved by changes of ``scores`` have them.
+
+    The scores become the changes of the shares times ``y``; returns the sums of these changes.
+    """
+    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
+    total = np.zeros(len(bits))
+    for i in range(len(scores)):
+        row = start + i * every
+        for k in range(len(bits)):
+            p, y = shares[row, bits[k]], np.float32(Y[row, bits[k]])
+            margin = _margin(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
+            moved = min(max(half + (one - margin) / width[k], zero), one)
+            shares[row, bits[k]], scores[i, k] = moved, (moved - p) * y
+            total[k] += moved - p
+    return total
 
 
 @numba.njit(nogil=True, cache=True)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.threads import fold_threads, map_threads
 
@@ -198,7 +199,7 @@ class RowBlocks:
             if part is None:
                 return
             if not sums:
-                sums.extend(np.zeros((n_groups, *np.shape(values))) for values in part)
+                sums.extend(memory.zeros((n_groups, *np.shape(values)), np.float64) for values in part)
             for total, values in zip(sums, part, strict=True):
                 total[block.group] += values
 
@@ -225,6 +226,11 @@ class RowBlocks:
     def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
         """``function(rows, columns, *args)`` for every part that is to take some of these new rows."""
         return [function(self, columns, *args)]
+
+    def rooms(self, make: Callable[..., Array], m: int, dtype: Any) -> list[Array]:
+        """An array of m columns for each block, as long as its others, cut out of one that ``make`` made."""
+        lengths = [len(block.arrays["Y"]) for block in self.blocks]
+        return memory.pieces(make((sum(lengths), m), dtype), lengths)
 
     def _largest_first(self) -> list[Block]:
         """The order in which blocks are summed up: with short ones at the end, threads end together."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.svm import qp
 from sihash.threads import map_threads
@@ -46,7 +47,7 @@ class Bundle:
 
     def copy(self) -> Bundle:
         twin = Bundle.__new__(Bundle)
-        twin.g, twin.a, twin.b = self.g.copy(), self.a.copy(), self.b.copy()
+        twin.g, twin.a, twin.b = memory.copy(self.g), self.a.copy(), self.b.copy()
         twin.newest = self.newest.copy()
         twin._K, twin._is_known = self._K.copy(), self._is_known.copy()
         return twin
@@ -72,15 +73,19 @@ class Bundle:
             K[j][own] = rows
             K[j][:, own] = rows.T
 
-    def shift(self, bits: Array, source: Array | int, target: int, g: Array, a: Array) -> None:
-        """The planes of ``source`` with what was added, ``g`` (bits × groups × d), go to ``target``."""
-        self.g[bits, :, target] = self.g[bits, :, source] + g
-        self.a[bits, :, target] = self.a[bits, :, source] + a
+    def shift(self, bits: Array, sources: Array, target: int, g: Array, a: Array) -> None:
+        """The planes of ``sources``, a slot a bit, with what was added, ``g`` (groups × bits × d), to ``target``."""
+        for k, (j, source) in enumerate(zip(bits, sources, strict=True)):  # whole, they would be copied
+            np.add(self.g[j, :, source], g[:, k], out=self.g[j, :, target])
+        self.a[bits, :, target] = self.a[bits, :, sources] + a.T
         self.touch(bits, target)
 
-    def point(self, C: float, bits: Array, slots: Array | int) -> tuple[Array, Array]:
-        """The dual point of the planes in ``slots`` alone: ``u = C Σ g`` (bits × d), and its bound."""
-        u = C * self.g[bits, :, slots].sum(axis=1)
+    def point(self, C: float, bits: Array, slots: Array) -> tuple[Array, Array]:
+        """The dual point of the planes in ``slots`` alone, one a bit: ``u = C Σ g`` (bits × d), and its bound."""
+        u = np.empty((len(bits), self.g.shape[3]))
+        for k, (j, slot) in enumerate(zip(bits, slots, strict=True)):
+            np.sum(self.g[j, :, slot], axis=0, out=u[k])
+        u *= C
         return u, C * self.a[bits, :, slots].sum(axis=1) - 0.5 * np.einsum("jd,jd->j", u, u)
 
     def bound(self, C: float, bits: Array, restart: bool) -> Array:

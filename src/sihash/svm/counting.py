@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sihash import memory
 from sihash._typing import Array
-from sihash.svm.blocks import Block
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.threads import map_threads
 
 Sums = tuple[Array, Array, Array]
 """Risk (m), Σ π (slots × m) and Σ π y φ (slots × m × d); one slot stands for all where they are equal."""
@@ -61,7 +63,7 @@ class Snapshot:
     def turn(self, block: Block, rows: Array, Y: Array) -> Sums | None:
         """Give rows the signs ``Y`` (rows × m); returns what this adds."""
         before = self.leave(block, rows)
-        own_arrays(block, ["Y"])
+        block.arrays["Y"] = block.arrays["Y"].copy()  # an earlier view of the block keeps its own
         block["Y"][rows] = Y
         after = self.enter(block, rows)
         if before is None or after is None:
@@ -77,14 +79,26 @@ def hinge(margins: Array) -> Array:
 # What the blocks keep for a solver, besides the rows themselves.
 
 
-def add_arrays(block: Block, dtypes: dict[str, Any]) -> None:
-    """Give a block arrays of zeros, rows × m."""
+def add_arrays(rows: RowBlocks, dtypes: dict[str, Any]) -> None:
+    """Give blocks arrays of zeros, rows × m."""
     for name, dtype in dtypes.items():
-        block.arrays[name] = np.zeros(block.arrays["Y"].shape, dtype)
+        for block, room in zip(rows.blocks, rows.rooms(memory.zeros, rows.n_bits, dtype), strict=True):
+            block.arrays[name] = room
 
 
-def own_arrays(block: Block, names: list[str], overwrite: bool = False) -> None:
-    """Copy arrays that are about to be written, so that an earlier view of the block keeps its own."""
+def own_arrays(rows: RowBlocks, names: list[str], overwrite: bool) -> None:
+    """New arrays for those that are about to be written, so that an earlier view of the rows keeps its own.
+
+    Unless all of them is to be written, as copies.
+    """
     for name in names:
-        before = block.arrays[name]
-        block.arrays[name] = np.empty_like(before) if overwrite else before.copy()
+        dtype = rows.blocks[0].arrays[name].dtype
+        rooms = rows.rooms(memory.empty, rows.n_bits, dtype)
+        if not overwrite:
+            map_threads(lambda k, name=name, rooms=rooms: _copy_into(rooms[k], rows.blocks[k], name), range(len(rooms)))  # type: ignore[misc]
+        for block, room in zip(rows.blocks, rooms, strict=True):
+            block.arrays[name] = room
+
+
+def _copy_into(room: Array, block: Block, name: str) -> None:
+    room[:] = block.arrays[name]

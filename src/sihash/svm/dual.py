@@ -23,7 +23,8 @@ def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, 
     Parts of the rows sweep on their own, from the same ``u``. Each raises the bound, their sum may go too
     far: then the best point on the way there is taken.
     """
-    U, several = bundle.point(C, bits, source)[0], rows.n_parts > 1
+    sources = np.full(len(bits), source)
+    U, several = bundle.point(C, bits, sources)[0], rows.n_parts > 1
     changes = rows.parts(_sweep_part, U.astype(np.float32), bits, source, target, C, bundle.n_groups, several)
     g_change, a_change = (np.add.reduce(each, dtype=np.float64) for each in zip(*changes, strict=True))
     if several:
@@ -32,7 +33,7 @@ def ascend(rows: RowBlocks, bundle: Bundle, C: float, bits: Array, source: int, 
         t = np.clip(slope / np.maximum(np.einsum("jd,jd->j", way, way), 1e-300), 0, 1)
         rows.map(_shorten, bits, target, t.astype(np.float32))
         g_change, a_change = t[:, None, None] * g_change, t[:, None] * a_change
-    bundle.shift(bits, source, target, g_change, a_change)
+    bundle.shift(bits, sources, target, g_change.swapaxes(0, 1), a_change.T)
 
 
 def _sweep_part(

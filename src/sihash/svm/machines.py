@@ -63,7 +63,7 @@ class Machines:
         self.risk = np.full(self.m, float(len(rows)))
         self.known_lower = np.zeros(self.m)  # the best bounds of the last solve; void when rows change
         self.bundle = Bundle(self.m, 1 + max(rows.groups), n_slots, rows.n_features)
-        rows.map(add_arrays, self.row_arrays())
+        rows.parts(add_arrays, self.row_arrays())
 
     def copy(self) -> Self:
         """A twin that can change and be thrown away; rows are shared until they are written."""
@@ -86,7 +86,7 @@ class Machines:
         """
         shared = self._shared if names is None else self._shared & names
         if shared:
-            self.rows.map(own_arrays, sorted(shared), overwrite)
+            self.rows.parts(own_arrays, sorted(shared), overwrite)
             self._shared = self._shared - shared
 
     def state(self) -> dict[str, Array]:
@@ -107,7 +107,7 @@ class Machines:
         m, n_groups, n_slots, d = state["g"].shape
         self.bundle = Bundle(m, n_groups, n_slots, d)
         self.bundle.g[:], self.bundle.a[:], self.bundle.newest[:] = state["g"], state["a"], state["newest"]
-        self.rows.map(add_arrays, self.row_arrays())
+        self.rows.parts(add_arrays, self.row_arrays())
         for slot in range(n_slots):
             self.rows.set_column(f"pi{slot}", state[f"pi{slot}"])
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
@@ -115,7 +115,7 @@ class Machines:
     def restart(self) -> None:
         """Go on from the present weights without planes: what the blocks kept of the solver is lost."""
         self.bundle = Bundle(self.m, self.bundle.n_groups, self.bundle.n_slots, self.rows.n_features)
-        self.rows.map(add_arrays, self.row_arrays())
+        self.rows.parts(add_arrays, self.row_arrays())
         (self.risk,) = self.rows.total(_risk, self.W.T.astype(np.float32))
         self._shared = set()
 

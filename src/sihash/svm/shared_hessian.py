@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
@@ -74,9 +75,9 @@ class SharedHessian:
         new = _grams(rows, KAPPA * every, set(came), _evenly_spaced, every)
         gram = self.gram
         for group in then.keys() & others:
-            gram = gram - self.of_group[group]
+            gram = np.subtract(gram, self.of_group[group], out=memory.empty(gram.shape, np.float64))
         for own in new.values():
-            gram = gram + own
+            gram = np.add(gram, own, out=memory.empty(gram.shape, np.float64))
         return SharedHessian(
             _factor(gram, C), gram, stay | new, {group: then[group] for group in stay} | came
         )
@@ -146,7 +147,9 @@ def _factor(gram: Array, C: float) -> Array:
     for dtype, ridge in ATTEMPTS:
         if trace > np.finfo(dtype).max:
             continue
-        hessian: Array = np.multiply(gram, C, dtype=dtype, casting="same_kind")
+        hessian = memory.empty(gram.shape, dtype)
+        hessian[:] = gram
+        hessian *= C
         hessian[np.diag_indices(len(gram))] += 1 + ridge * trace
         try:  # transposed it is in the order of LAPACK, which then works in place
             factor = cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)

@@ -28,11 +28,12 @@ import warnings
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.svm import lbfgs, linesearch, ocas, slopes
 from sihash.svm.balance import FEW_MOVE, MANY_MOVE
 from sihash.svm.band import BandHessian
-from sihash.svm.blocks import Block
+from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.machines import Log, Solution
 from sihash.svm.moves import Moves, in_few_directions
 from sihash.svm.proof import FEW_BITS, RIPE_SHARE, Bounds, Proof
@@ -104,6 +105,7 @@ class _Run:
         M.own_arrays({f"pi{ASCENDED}", "S"} if len(stale) else {f"pi{ASCENDED}"})
         if len(stale) and np.any(M.W[stale]):
             self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
+        self.rows.parts(_make_room, len(bits))
         (free,) = self.rows.total(_lay_out, bits, None if len(stale) else M.latest[bits])
         self.n_free = float(free.mean())
         if len(stale):
@@ -189,7 +191,8 @@ class _Run:
         assert sums is not None
         g, a, risk, smoothing, changed, free = sums
         if not anew:
-            g += M.bundle.g[bits, :, M.latest[bits]].swapaxes(0, 1)
+            for k, j in enumerate(bits):
+                g[:, k] += M.bundle.g[j, :, M.latest[j]]
         self.changed = changed.sum() / (len(self.rows) * len(bits))
         M.bundle.put(bits, slot, g, a)
         self.gradient = M.W[bits] - M.C * g.sum(axis=0)
@@ -309,12 +312,17 @@ def _only_bits(block: Block, bits: Array) -> Block:
     return Block(block.n, 0, Phi=block["Phi"], Y=np.ascontiguousarray(block["Y"][:, bits]))
 
 
+def _make_room(rows: RowBlocks, m: int) -> None:
+    for block, room in zip(rows.blocks, rows.rooms(memory.empty, m, np.float32), strict=True):
+        block.scratch["Z"] = room[: block.n]
+
+
 def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
     """With the shares in the slots ``latest``, one a bit, if there are any yet; returns how many are free."""
     all_bits = len(bits) == block["Y"].shape[1]  # by far the most frequent case, and nothing to look up
     Y = block["Y"] if all_bits else np.take(block["Y"], bits, axis=1)
-    Z = np.multiply(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1))
-    block.scratch |= {"Y": Y, "Z": Z}
+    np.multiply(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1), out=block.scratch["Z"])
+    block.scratch["Y"] = Y
     if latest is None:
         return (np.zeros(len(bits)),)
     if all_bits and (latest == latest[0]).all():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.svm import shared_hessian
 from sihash.svm.blocks import Block, RowBlocks
@@ -44,7 +45,7 @@ class SmoothMachines(Machines):
     def copy(self) -> SmoothMachines:
         twin = super().copy()
         for name in _KEPT:
-            setattr(twin, name, getattr(self, name).copy())
+            setattr(twin, name, memory.copy(getattr(self, name)))
         return twin
 
     def state(self) -> dict[str, Array]:
