@@ -1,14 +1,17 @@
-"""Room for arrays, in large pages.
+"""Room for arrays that are needed again and again, such as those of a solve.
 
-A system hands memory out page by page, each when it is first written to. A page of 4 kB takes some 10 µs on a
-virtual machine: an update of 160 ms that finds no memory left over by an earlier one took 280. Linux also has
-pages of 2 MB, for those who ask, and NumPy asks where an array has 4 MB or more. So arrays are laid where a
-large page begins, small ones of a kind in one piece, and what is left of the last page stays unused.
+A system hands memory out page by page, each when it is first written to, and takes it back when it is given
+up. On a virtual machine a page of 4 kB costs some 10 µs where the host has to find it, too: an update of 160
+ms that finds none of the memory of earlier ones takes 280. So memory that is given back here is kept for the
+next who asks, as long as no more is kept than is in use.
+
+It begins where a large page does, as Linux has them for those who ask; NumPy asks for them from 4 MB on.
 """
 
 from __future__ import annotations
 
 import math
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -16,37 +19,76 @@ import numpy as np
 from sihash._typing import Array
 
 LARGE_PAGE = 2**21  # bytes
-WORTH = 2**19  # bytes: less is not worth a page
+WORTH = 2**19  # bytes: smaller arrays are left to NumPy
+ROOMY = 2  # times what is asked for: so large a room may be at most
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     """As `numpy.empty`."""
-    return _laid_out(np.empty, shape, np.dtype(dtype))
+    dtype = np.dtype(dtype)
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if n_bytes < WORTH:
+        return np.empty(shape, dtype)
+    return np.asarray(_Room(_shelf.take(n_bytes)))[:n_bytes].view(dtype).reshape(shape)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """As `numpy.zeros`."""
-    return _laid_out(np.zeros, shape, np.dtype(dtype))
+    room = empty(shape, dtype)
+    room.fill(0)
+    return room
 
 
 def copy(array: Array) -> Array:
-    """As `numpy.ndarray.copy`."""
+    """As `numpy.copy`."""
     room = empty(array.shape, array.dtype)
     room[...] = array
     return room
 
 
-def pieces(whole: Array, lengths: list[int]) -> list[Array]:
-    """An array cut along its first axis."""
-    return np.split(whole, np.cumsum(lengths)[:-1])
+class _Shelf:
+    """Memory that is not in use, longest unused first, and how much is."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # an array may go at any moment, in any thread
+        self._unused: dict[int, Array] = {}
+        self._n_in_use = 0
+
+    def take(self, n_bytes: int) -> Array:
+        with self._lock:
+            fitting = [m for m in self._unused.values() if n_bytes <= len(m) <= ROOMY * n_bytes]
+            if fitting:
+                memory = self._unused.pop(id(min(fitting, key=len)))
+            else:
+                memory = _on_large_pages(n_bytes)
+            self._n_in_use += len(memory)
+        return memory
+
+    def give_back(self, memory: Array) -> None:
+        with self._lock:
+            self._n_in_use -= len(memory)
+            self._unused[id(memory)] = memory
+            n_unused = sum(map(len, self._unused.values()))
+            while n_unused > self._n_in_use:
+                n_unused -= len(self._unused.pop(next(iter(self._unused))))
 
 
-def _laid_out(make: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    n_bytes = math.prod(shape) * dtype.itemsize
-    if n_bytes < WORTH:
-        room: Array = make(shape, dtype)
-        return room
-    whole = make(LARGE_PAGE + -(-n_bytes // LARGE_PAGE) * LARGE_PAGE, np.uint8)
-    start = -whole.ctypes.data % LARGE_PAGE
-    laid: Array = whole[start : start + n_bytes].view(dtype).reshape(shape)
-    return laid
+_shelf = _Shelf()
+
+
+class _Room:
+    """What arrays over some memory have in common: it goes back with the last of them."""
+
+    def __init__(self, memory: Array) -> None:
+        self._memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self, give_back: Any = _shelf.give_back) -> None:
+        give_back(self._memory)
+
+
+def _on_large_pages(n_bytes: int) -> Array:
+    n_bytes = -(-n_bytes // LARGE_PAGE) * LARGE_PAGE
+    memory = np.empty(n_bytes + LARGE_PAGE, np.uint8)
+    start = -memory.ctypes.data % LARGE_PAGE
+    return memory[start : start + n_bytes]

@@ -147,7 +147,10 @@ class Equations:
         parts = self.rows.parts(_curvature, columns, width)
 
         def factor(k: int) -> Any:
-            return cho_factor(_made_safe(self.C * sum(part[k] for part in parts)), check_finite=False)
+            curvature = self.C * parts[0][k]
+            for part in parts[1:]:
+                curvature += self.C * part[k]
+            return cho_factor(_made_safe(curvature), overwrite_a=True, check_finite=False)
 
         self.factors.update(zip(columns.tolist(), map_threads(factor, range(len(columns))), strict=True))
 

@@ -230,7 +230,7 @@ class RowBlocks:
     def rooms(self, make: Callable[..., Array], m: int, dtype: Any) -> list[Array]:
         """An array of m columns for each block, as long as its others, cut out of one that ``make`` made."""
         lengths = [len(block.arrays["Y"]) for block in self.blocks]
-        return memory.pieces(make((sum(lengths), m), dtype), lengths)
+        return np.split(make((sum(lengths), m), dtype), np.cumsum(lengths)[:-1])
 
     def _largest_first(self) -> list[Block]:
         """The order in which blocks are summed up: with short ones at the end, threads end together."""

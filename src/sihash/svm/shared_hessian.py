@@ -182,7 +182,7 @@ def _grams_of_part(
     chosen = map_threads(lambda block: pick(block, *args), blocks)
 
     def gram(run: list[int]) -> Array:
-        Phi = np.empty((sum(len(chosen[k][0]) for k in run), rows.n_features), np.float32)
+        Phi = memory.empty((sum(len(chosen[k][0]) for k in run), rows.n_features), np.float32)
         n = 0
         here = RowBlocks([blocks[k] for k in run], rows.store)  # read once, let go before the next
         for k, block in zip(run, here, strict=True):
