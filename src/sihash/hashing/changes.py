@@ -119,13 +119,15 @@ def leave_rows(learner: Learner, ids: list[Hashable]) -> None:
     _leave(learner, "key", keys)
 
 
-def leave_classes(learner: Learner, numbers: Array) -> None:
-    """Take whole classes out; groups of rows that hold nothing else go with their planes, untouched."""
+def leave_classes(learner: Learner, numbers: Array) -> Array:
+    """Take whole classes out; groups of rows that hold nothing else go with their planes, untouched.
+
+    Returns the keys of the rows, whose names are still to `forget`.
+    """
     machines, table = learner.machines, learner.table
     leaves = np.zeros(len(learner.labels), dtype=bool)
     leaves[numbers] = True
     found = machines.rows.map(_leaving, leaves)
-    _forget(learner, np.concatenate([keys for keys, *_ in found]))
     left = {group for _, group, some_stay in found if some_stay}
     risk, pairs = machines.rows.total(clear, machines.snapshot(), left, len(table.counts))
     machines.lose(risk)
@@ -134,9 +136,10 @@ def leave_classes(learner: Learner, numbers: Array) -> None:
         _leave(learner, "y", numbers)
     else:
         _tidy(learner)
+    return np.concatenate([keys for keys, *_ in found])
 
 
-def _forget(learner: Learner, keys: Array) -> None:
+def forget(learner: Learner, keys: Array) -> None:
     """Drop the names of rows."""
     goes = np.zeros(learner.next_key, dtype=bool)
     goes[keys] = True

@@ -240,26 +240,34 @@ class SIH(HashFunctions):
         kinds = [kind for kind, there in given.items() if there]
         report = Report(kinds[0] if len(kinds) == 1 else "update", n_added=0 if X is None else len(X))
         # One thread a product: on the few rows of a change a BLAS of many threads takes 25 times as long.
-        with team(), report.phase("rows"):
-            twin, rng = learner.twin(), copy.deepcopy(self._rng)
-            if gone:
-                ids_of_rows.check_known(gone, twin.key_of)
-                changes.leave_rows(twin, gone)
-            numbers = np.intersect1d(self._numbers_to_remove(gone_classes), twin.live)
-            if len(numbers):
-                changes.leave_classes(twin, numbers)
-            report.n_removed = len(learner.key_of) - len(twin.key_of)
-            if X is not None and not len(twin.live):
-                raise ValueError("This update would replace every row: fit again instead.")
-            more: list[Hashable] = [] if X is None else _as_list(y)
-            names = ids_of_rows.new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
-            # Given words cannot be chosen anew.
-            outgrown = isinstance(self.codebook, str) and has_outgrown(twin, more)
-            if more and not outgrown:
-                changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
-        if outgrown:
-            return self._learn_with(twin, X, more, names, report, rng)
-        return self._run(twin, report, rng)
+        with team():
+            with report.phase("rows"):
+                twin, rng = learner.twin(), copy.deepcopy(self._rng)
+                if gone:
+                    ids_of_rows.check_known(gone, twin.key_of)
+                    changes.leave_rows(twin, gone)
+                self._leave_classes(twin, gone_classes, last=X is None)
+                report.n_removed = len(learner.key_of) - len(twin.key_of)
+                if X is not None and not len(twin.live):
+                    raise ValueError("This update would replace every row: fit again instead.")
+                more: list[Hashable] = [] if X is None else _as_list(y)
+                names = ids_of_rows.new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
+                # Given words cannot be chosen anew.
+                outgrown = isinstance(self.codebook, str) and has_outgrown(twin, more)
+                if more and not outgrown:
+                    changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
+            if outgrown:
+                return self._learn_with(twin, X, more, names, report, rng)
+            return self._run(twin, report, rng)
+
+    def _leave_classes(self, twin: Learner, gone: list[Hashable], last: bool) -> None:
+        """Take classes out; if no rows join after this, the machines prepare while names are forgotten."""
+        numbers = np.intersect1d(self._numbers_to_remove(gone), twin.live)
+        if len(numbers):
+            keys = changes.leave_classes(twin, numbers)
+            if last:
+                twin.machines.prepare()
+            changes.forget(twin, keys)
 
     def _learn_with(
         self,

@@ -14,15 +14,14 @@ of the rows that move solve them by their ``t = Vᵀφ``, without another produc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from sihash import memory
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
+from sihash.svm.cholesky import cholesky, cholesky_solve
 from sihash.svm.products import add_product, product
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import map_threads
@@ -140,17 +139,17 @@ class Equations:
 
     def __init__(self, rows: RowBlocks, C: float) -> None:
         self.rows, self.C = rows, C
-        self.factors: dict[int, Any] = {}  # by the column of the bit
+        self.factors: dict[int, Array] = {}  # by the column of the bit
 
     def take(self, columns: Array, width: Array) -> None:
         """From the rows that are in the band of these bits now."""
         parts = self.rows.parts(_curvature, columns, width)
 
-        def factor(k: int) -> Any:
+        def factor(k: int) -> Array:
             curvature = self.C * parts[0][k]
             for part in parts[1:]:
                 curvature += self.C * part[k]
-            return cho_factor(_made_safe(curvature), overwrite_a=True, check_finite=False)
+            return cholesky(_made_safe(curvature))
 
         self.factors.update(zip(columns.tolist(), map_threads(factor, range(len(columns))), strict=True))
 
@@ -158,7 +157,7 @@ class Equations:
         """``A⁻¹`` of each of these bits times its row of ``right``."""
 
         def solve(k: int) -> Array:
-            return cho_solve(self.factors[int(columns[k])], right[k], check_finite=False)
+            return cholesky_solve(self.factors[int(columns[k])], right[k])
 
         return np.array(map_threads(solve, range(len(columns)))).reshape(right.shape)
 

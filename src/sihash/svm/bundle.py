@@ -30,7 +30,7 @@ class Bundle:
     """
 
     def __init__(self, m: int, n_groups: int, n_slots: int, d: int) -> None:
-        self.g = np.zeros((m, n_groups, n_slots, d))
+        self.g = memory.zeros((m, n_groups, n_slots, d), np.float64)
         self.a = np.zeros((m, n_groups, n_slots))
         self.b = np.zeros((m, n_groups, n_slots))
         self.newest = np.zeros(m, dtype=np.intp)  # the slot that each bit put last

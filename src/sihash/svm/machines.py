@@ -120,7 +120,7 @@ class Machines:
         self._shared = set()
 
     def prepare(self) -> None:
-        """Begin what a solve would have to wait for, in a thread of the team: other work may go first."""
+        """Begin what a solve would have to wait for, in a thread of the team, once the rows are those of it."""
 
     # Rows that change. Blocks count them in and out with a `snapshot`; `count` takes what they sum up to.
 

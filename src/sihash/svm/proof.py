@@ -137,6 +137,8 @@ class Proof:
             worth &= self.bounds.upper[bits] - point.value <= FAR * allowed
         if 2 * np.count_nonzero(worth & (expected <= HOPE * allowed)) < enough or not n_free:
             return none
+        if again and not self.follow[bits].any():
+            return worth, np.zeros_like(point.r)
         step = self.direction(bits, point.r)
         gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
         if 2 * np.count_nonzero(worth & (gain <= RIPE_SHARE * allowed)) < enough:

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, qr, solve_triangular
+from numpy.linalg import LinAlgError
+from scipy.linalg import qr, solve_triangular
 
 from sihash import memory
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.cholesky import cholesky
 from sihash.threads import map_threads
 
 KAPPA = 0.2  # share of rows in the band, per unit of width
@@ -151,9 +153,8 @@ def _factor(gram: Array, C: float) -> Array:
         hessian[:] = gram
         hessian *= C
         hessian[np.diag_indices(len(gram))] += 1 + ridge * trace
-        try:  # transposed it is in the order of LAPACK, which then works in place
-            factor = cholesky(hessian.T, lower=True, overwrite_a=True, check_finite=False)
-            return factor.astype(np.float32, copy=False)
+        try:
+            return cholesky(hessian).astype(np.float32, copy=False)
         except LinAlgError as error:
             indefinite = error
     raise indefinite

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import warnings
 
+import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -321,7 +322,7 @@ def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
     """With the shares in the slots ``latest``, one a bit, if there are any yet; returns how many are free."""
     all_bits = len(bits) == block["Y"].shape[1]  # by far the most frequent case, and nothing to look up
     Y = block["Y"] if all_bits else np.take(block["Y"], bits, axis=1)
-    np.multiply(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1), out=block.scratch["Z"])
+    _times(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1), block.scratch["Z"])
     block.scratch["Y"] = Y
     if latest is None:
         return (np.zeros(len(bits)),)
@@ -334,10 +335,18 @@ def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
     return (block.n / max(len(some), 1) * np.count_nonzero((some > 0) & (some < 1), axis=0),)
 
 
+@numba.njit(nogil=True, cache=True)
+def _times(Y: Array, scores: Array, out: Array) -> None:
+    """``Y * scores``, margins or back again: NumPy takes three times as long for signs of another type."""
+    for i in range(Y.shape[0]):
+        for j in range(Y.shape[1]):
+            out[i, j] = Y[i, j] * scores[i, j]
+
+
 def _put_back(block: Block, bits: Array) -> None:
     Y, Z = block.scratch["Y"], block.scratch["Z"]
     if len(bits) == block["S"].shape[1]:
-        np.multiply(Y, Z, out=block["S"])
+        _times(Y, Z, block["S"])
     else:
         block["S"][:, bits] = Y * Z
 

@@ -84,7 +84,8 @@ class SmoothMachines(Machines):
         return self._hessian
 
     def prepare(self) -> None:
-        self._following = start(self._follow_rows)
+        if self._following is None:
+            self._following = start(self._follow_rows)
 
     def settle(self) -> None:
         """Wait for what `prepare` began."""
