@@ -15,7 +15,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import dual
-from sihash.svm.balance import FREE_PER_DIRECTION, MANY_MOVE, Balance, DualPoint, spacing
+from sihash.svm.balance import FREE_PER_DIRECTION, MANY_MOVE, SOME_MOVE, Balance, DualPoint, spacing
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 
 RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, no proof is tried
@@ -149,10 +149,13 @@ class Proof:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
         M, bits = self.M, point.bits
         follow = self.follow[bits]
+        again = point.slots == ASCENDED
+        if again.all() and not follow.any():
+            widest = max(widest, SOME_MOVE)
         every = spacing(widest, n_free, V, bool(follow.any()))
         if self.balance is None or self.balance.every != every:
             self.balance = Balance(M.rows, every)
-        length = np.where(point.slots == ASCENDED, AGAIN, 1) * follow
+        length = np.where(again, AGAIN, 1) * follow
         step = length[:, None] * step
         value = self.balance.restore(M, point, V, step, EVEN * self.bounds.allowed(bits))
         self.bounds.raise_lower(bits, value)
