@@ -57,10 +57,8 @@ class _Shelf:
     def take(self, n_bytes: int) -> Array:
         with self._lock:
             fitting = [m for m in self._unused.values() if n_bytes <= len(m) <= ROOMY * n_bytes]
-            if fitting:
-                memory = self._unused.pop(id(min(fitting, key=len)))
-            else:
-                memory = _on_large_pages(n_bytes)
+            smallest = min(fitting, key=len, default=None)
+            memory = _on_large_pages(n_bytes) if smallest is None else self._unused.pop(id(smallest))
             self._n_in_use += len(memory)
         return memory
 

@@ -33,14 +33,15 @@ def after_steps(n_steps, seed=0, **problem):
     return run.M
 
 
-def restored(machines, bits, widest=1, step=None):
+def restored(machines, bits, widest=1, step=None, n_directions=DIRECTIONS):
     """Restore the balance of the last gradient; returns bounds and Vᵀr, each before and after."""
-    slots, V = machines.latest[bits], machines.directions()[:, :DIRECTIONS]
+    slots, V = machines.latest[bits], machines.directions()[:, :n_directions]
     u, before = machines.bundle.point(machines.C, bits, slots)
     point = DualPoint(bits, bits, slots, machines.W[bits] - u, before)
     step = np.zeros_like(u) if step is None else step
     with team():
-        lower = Balance(machines.rows, widest).restore(machines, point, V, step, np.zeros(len(bits)))
+        balance = Balance(machines.rows, machines.directions(), widest)
+        lower = balance.restore(machines, point, n_directions, step, np.zeros(len(bits)))
     return before, lower, point.r @ V, imbalance(machines, ASCENDED)[bits] @ V
 
 
@@ -105,17 +106,16 @@ def test_only_the_rows_and_bits_that_were_asked_move():
 
 def test_other_rows_follow_each_time_and_never_those_that_balance():
     for every in range(2, 16):
-        balance = Balance(RowBlocks([]), every)
+        balance = Balance(RowBlocks([]), np.zeros((4, 2)), every)
         firsts = [balance._first_follower() for _ in range(every - 1)]
         assert sorted(firsts) == list(range(1, every))
-    assert Balance(RowBlocks([]), 1)._first_follower() == 0
+    assert Balance(RowBlocks([]), np.zeros((4, 2)), 1)._first_follower() == 0
 
 
 def test_where_few_rows_are_free_more_of_them_move():
-    V = np.zeros((1000, 64))
     free = 0, 400, 1200, 4600, 10**6
-    assert [spacing(FEW_MOVE, n, V, follow=True) for n in free] == [1, 1, 2, 9, 15]
-    assert [spacing(FEW_MOVE, n, V, follow=False) for n in free] == [1, 1, 3, 9, 15]
+    assert [spacing(FEW_MOVE, n, 64, 1000) for n in free] == [1, 1, 2, 9, 15]
+    assert [spacing(FEW_MOVE, n, 64, 0) for n in free] == [1, 1, 3, 9, 15]
 
 
 def test_where_no_row_is_free_the_planes_stay_true():
@@ -138,7 +138,7 @@ def test_rows_are_projected_once(monkeypatch):
     """A later solve finds T, for as many rows or fewer, until the rows or the directions are others."""
     machines = after_steps(3)
     restored(machines, np.arange(machines.m), 3)
-    block, V = machines.rows.blocks[0], machines.directions()[:, :DIRECTIONS]
+    block, V = machines.rows.blocks[0], machines.directions()
     np.testing.assert_allclose(block.projection.T, block["Phi"][::3] @ V, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(block.copy().projection.at(V.copy(), 15), block.projection.T[::5])
     assert block.projection.at(V, 2) is None

@@ -37,10 +37,12 @@ ROWS_AT_ONCE = 2048  # in one product, however many threads there are: another c
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
-def spacing(widest: int, n_free: float, V: Array, follow: bool) -> int:
-    """How far apart rows that balance may be, if of all rows ``n_free`` are in the band of a bit."""
-    d, k = V.shape
-    needed = max(FREE_PER_DIRECTION * k, FREE_PER_FEATURE * d if follow else 0)
+def spacing(widest: int, n_free: float, n_directions: int, n_features: int) -> int:
+    """How far apart rows that balance may be, if of all rows ``n_free`` are in the band of a bit.
+
+    ``n_features`` is 0 if none has to follow a step.
+    """
+    needed = max(FREE_PER_DIRECTION * n_directions, FREE_PER_FEATURE * n_features)
     every = max(1, min(widest, int(n_free / needed)))
     return every if every < MANY_MOVE else every - every % MANY_MOVE  # theirs may be projected
 
@@ -65,28 +67,28 @@ class DualPoint:
 class Balance:
     """Restores the balance of dual points with some of the rows, for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, every: int) -> None:
-        """``every``: how far apart rows that balance are."""
-        self.rows, self.every = rows, every
-        self.V: Array | None = None  # the directions that they are projected to
+    def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
+        """``V`` (d × …): the strongest directions. ``every``: how far apart rows that balance are."""
+        self.rows, self.V, self.every = rows, V, every
+        self.k = 0  # so many of the directions the rows are projected to
         self.turn = 0
 
-    def restore(self, M: SmoothMachines, point: DualPoint, V: Array, step: Array, enough: Array) -> Array:
+    def restore(self, M: SmoothMachines, point: DualPoint, k: int, step: Array, enough: Array) -> Array:
         """From a dual point to a better one, in the slot `ASCENDED`; returns its lower bounds.
 
-        ``step`` is the change of weights that all rows would take. What is left of ``½‖r‖²`` in the strongest
-        directions, ``V`` (d × k), matters from ``enough`` on.
+        ``step`` is the change of weights that all rows would take. What is left of ``½‖r‖²`` in the ``k``
+        strongest directions matters from ``enough`` on.
         """
         bits, n_groups, every = point.bits, M.bundle.n_groups, self.every
         width = M.width[bits].astype(np.float32)
-        new_V = None if self.V is not None and np.array_equal(V, self.V) else V
-        self.rows.parts(_make_room, len(bits), None if new_V is None else V.shape[1], every)
+        self.rows.parts(_make_room, len(bits), None if k == self.k else k, every)
         ahead = (every / min(every, 2) * step.T).astype(np.float32) if step.any() else None
-        follow = ahead, new_V, bits, point.slots, point.columns, width, self._first_follower(), every
+        V = None if k == self.k else self.V
+        follow = ahead, V, bits, point.slots, point.columns, width, self._first_follower(), every
         followed = self.rows.by_group(n_groups, _follow, *follow)
-        self.V = V
+        self.k = k
         r = point.r if followed is None else point.r - M.C * followed[0].sum(axis=0)
-        a = self._solve_inside(M.C, width, r @ V, enough).astype(np.float32)
+        a = self._solve_inside(M.C, width, r @ self.V[:, :k], enough).astype(np.float32)
         changes = self.rows.by_group(n_groups, _balance, a, bits, width, every)
         assert changes is not None
         for change, before in zip(changes, followed or (), strict=False):
@@ -196,7 +198,7 @@ def _follow(
     first: int,
     every: int,
 ) -> tuple[Array, Array] | None:
-    """Move margins by the change of weights ``ahead`` (d × bits), if there is one; with ``V``, make T too.
+    """Move margins by the change of weights ``ahead`` (d × bits), if there is one; with ``V``, make T first.
 
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these, if there are any.
@@ -227,15 +229,12 @@ def _sum_up(block: Block, R: Array, first: int, every: int) -> Array:
 
 
 def _project(block: Block, V: Array, every: int) -> None:
-    """Make T, but for what an earlier solve left of it."""
+    """Make T, unless an earlier solve left it."""
     T, known = block.scratch["T"], None if block.projection is None else block.projection.at(V, every)
-    k = 0
-    if known is not None:
-        k = known.shape[1]
-        T[:, :k] = known
-    if k < V.shape[1]:
-        T[:, k:] = np.matmul(block["Phi"][::every], V[:, k:])
-        block.projection = Projection(V, every, T)
+    if known is None:
+        known = np.matmul(block["Phi"][::every], V)
+        block.projection = Projection(V, every, known)
+    T[:] = known[:, : T.shape[1]]
 
 
 def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:

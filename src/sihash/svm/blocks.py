@@ -54,11 +54,10 @@ class Projection:
     T: Array
 
     def at(self, V: Array, every: int) -> Array | None:
-        """The same for every ``every``-th row and as many of these directions as are known, the first ones."""
-        k = min(V.shape[1], self.V.shape[1])
-        if every % self.every or not np.array_equal(V[:, :k], self.V[:, :k]):
+        """The same for these directions and every ``every``-th row, if it is known."""
+        if every % self.every or not np.array_equal(V, self.V):
             return None
-        return self.T[:: every // self.every, :k]
+        return self.T[:: every // self.every]
 
 
 class Block:

@@ -74,14 +74,14 @@ class Bundle:
             K[j][:, own] = rows.T
 
     def shift(self, bits: Array, sources: Array, target: int, g: Array, a: Array) -> None:
-        """The planes of ``sources``, a slot a bit, with what was added, ``g`` (groups × bits × d), to ``target``."""
+        """Planes of ``sources``, a slot a bit, with what was added, ``g`` (groups × bits × d), to ``target``."""
         for k, (j, source) in enumerate(zip(bits, sources, strict=True)):  # whole, they would be copied
             np.add(self.g[j, :, source], g[:, k], out=self.g[j, :, target])
         self.a[bits, :, target] = self.a[bits, :, sources] + a.T
         self.touch(bits, target)
 
     def point(self, C: float, bits: Array, slots: Array) -> tuple[Array, Array]:
-        """The dual point of the planes in ``slots`` alone, one a bit: ``u = C Σ g`` (bits × d), and its bound."""
+        """The dual point of the planes in ``slots``, one a bit: ``u = C Σ g`` (bits × d), and its bound."""
         u = np.empty((len(bits), self.g.shape[3]))
         for k, (j, slot) in enumerate(zip(bits, slots, strict=True)):
             np.sum(self.g[j, :, slot], axis=0, out=u[k])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,12 @@ def own_arrays(rows: RowBlocks, names: list[str], overwrite: bool) -> None:
     Unless all of them is to be written, as copies.
     """
     for name in names:
-        dtype = rows.blocks[0].arrays[name].dtype
-        rooms = rows.rooms(memory.empty, rows.n_bits, dtype)
-        if not overwrite:
-            map_threads(lambda k, name=name, rooms=rooms: _copy_into(rooms[k], rows.blocks[k], name), range(len(rooms)))  # type: ignore[misc]
-        for block, room in zip(rows.blocks, rooms, strict=True):
-            block.arrays[name] = room
+        rooms = rows.rooms(memory.empty, rows.n_bits, rows.blocks[0].arrays[name].dtype)
+        map_threads(partial(_move, name, overwrite), zip(rows.blocks, rooms, strict=True))
 
 
-def _copy_into(room: Array, block: Block, name: str) -> None:
-    room[:] = block.arrays[name]
+def _move(name: str, overwrite: bool, place: tuple[Block, Array]) -> None:
+    block, room = place
+    if not overwrite:
+        room[:] = block.arrays[name]
+    block.arrays[name] = room

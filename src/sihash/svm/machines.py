@@ -120,7 +120,7 @@ class Machines:
         self._shared = set()
 
     def prepare(self) -> None:
-        """Begin what a solve would have to wait for, in a thread of the team, once the rows are those of it."""
+        """Begin what a solve of these rows would have to wait for, in a thread of the team."""
 
     # Rows that change. Blocks count them in and out with a `snapshot`; `count` takes what they sum up to.
 

@@ -52,7 +52,8 @@ class OcasMachines(Machines):
         self.bundle = Bundle(m, n_groups, n_slots + more, d)
         self.bundle.g[:, :, :n_slots], self.bundle.a[:, :, :n_slots] = old.g, old.a
         self.bundle.b[:, :, :n_slots], self.bundle.newest = old.b, old.newest
-        self.rows.parts(add_arrays, {f"pi{slot}": self.share_dtype for slot in range(n_slots, n_slots + more)})
+        new = {f"pi{slot}": self.share_dtype for slot in range(n_slots, n_slots + more)}
+        self.rows.parts(add_arrays, new)
 
 
 def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution:

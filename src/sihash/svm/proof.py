@@ -87,11 +87,11 @@ class Proof:
             point = self._dual_point(bits, which, slots)
             if attempt == 0:
                 self._note_rate(point, n_taken)
-            V = self._directions(len(which), n_free)
-            worth, step = self._worth(point, V, n_free, attempt > 0)
+            k = self._n_directions(len(which), n_free)
+            worth, step = self._worth(point, k, n_free, attempt > 0)
             if not worth.any():
                 break
-            self._restore(point.some(worth), step[worth], V, widest, n_free)
+            self._restore(point.some(worth), step[worth], k, widest, n_free)
             self._sweep(bits)
             tried[which[worth]] = True
             which, slots = which[~self.bounds.closed[bits[which]]], self.M.bundle.newest[bits]
@@ -107,27 +107,31 @@ class Proof:
         self.bounds.raise_lower(own, value)
         return DualPoint(own, which, slots[which], self.M.W[own] - u, value)
 
-    def _directions(self, n_bits: int, n_free: float) -> Array:
-        """The strongest directions, as many as so many bits are balanced in."""
-        V = self.M.directions()
-        many = n_bits > NOT_MANY or n_free < MANY_MOVE * FREE_PER_DIRECTION * V.shape[1]
-        return V[:, :DIRECTIONS] if many else V
+    def _n_directions(self, n_bits: int, n_free: float) -> int:
+        """In how many directions so many bits are balanced."""
+        most = self.M.directions().shape[1]
+        many = n_bits > NOT_MANY or n_free < MANY_MOVE * FREE_PER_DIRECTION * most
+        return min(DIRECTIONS, most) if many else most
+
+    def _outside(self, r: Array, k: int | None = None) -> Array:
+        """``½‖r‖²`` of each row, without what lies in the ``k`` strongest directions, or in all of them."""
+        return _half_square(r) - _half_square(r @ self.M.directions()[:, :k])
 
     def _note_rate(self, point: DualPoint, n_taken: int) -> None:
-        bits, outside = point.bits, _outside(point.r, self.M.directions())
+        bits, outside = point.bits, self._outside(point.r)
         if n_taken >= self.n_plain:  # how fast steps lead on shows after the second
             left = np.clip(outside / np.maximum(self.outside[bits], 1e-30), FASTEST, 1)
             self.rate[bits] = left if n_taken > 1 else FASTEST
         self.outside[bits] = outside
 
-    def _worth(self, point: DualPoint, V: Array, n_free: float, again: bool) -> tuple[Array, Array]:
-        """Which bits to try to balance in the directions ``V``, and the step that rows may follow.
+    def _worth(self, point: DualPoint, k: int, n_free: float, again: bool) -> tuple[Array, Array]:
+        """Which bits to try to balance in ``k`` directions, and the step that rows may follow.
 
         None at first if fewer than half have hope: these can wait, as another step is due anyway.
         """
         bits, none = point.bits, (np.zeros(len(point.bits), dtype=bool), point.r)
         enough = 1 if again else len(bits)
-        outside = _outside(point.r, V)
+        outside = self._outside(point.r, k)
         price = self.bounds.upper[bits] - point.value - _half_square(point.r)
         allowed, rate = self.bounds.allowed(bits), self.rate[bits]
         self.follow[bits] = (rate <= SLOW) & (outside + price > CLEAR * allowed)
@@ -145,19 +149,19 @@ class Proof:
             return none
         return worth & (gain <= FAR * RIPE_SHARE * allowed), step
 
-    def _restore(self, point: DualPoint, step: Array, V: Array, widest: int, n_free: float) -> None:
+    def _restore(self, point: DualPoint, step: Array, k: int, widest: int, n_free: float) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
-        M, bits = self.M, point.bits
+        M, bits, V = self.M, point.bits, self.M.directions()
         follow = self.follow[bits]
         again = point.slots == ASCENDED
         if again.all() and not follow.any():
             widest = max(widest, SOME_MOVE)
-        every = spacing(widest, n_free, V, bool(follow.any()))
-        if self.balance is None or self.balance.every != every:
-            self.balance = Balance(M.rows, every)
+        every = spacing(widest, n_free, k, M.rows.n_features if follow.any() else 0)
+        if self.balance is None or self.balance.every != every or self.balance.V is not V:
+            self.balance = Balance(M.rows, V, every)
         length = np.where(again, AGAIN, 1) * follow
         step = length[:, None] * step
-        value = self.balance.restore(M, point, V, step, EVEN * self.bounds.allowed(bits))
+        value = self.balance.restore(M, point, k, step, EVEN * self.bounds.allowed(bits))
         self.bounds.raise_lower(bits, value)
         worse = value < point.value  # too much was asked of the rows
         M.bundle.newest[bits[worse]] = point.slots[worse]
@@ -172,11 +176,6 @@ class Proof:
         for slot in np.unique(slots):
             dual.ascend(M.rows, M.bundle, M.C, bits[slots == slot], int(slot), ASCENDED)
         self.bounds.raise_lower(bits, M.lower(bits, restart=True))
-
-
-def _outside(r: Array, V: Array) -> Array:
-    """``½‖r‖²`` of each row, without what lies in the directions ``V``."""
-    return _half_square(r) - _half_square(r @ V)
 
 
 def _half_square(Q: Array) -> Array:

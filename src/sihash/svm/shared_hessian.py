@@ -104,7 +104,7 @@ def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
 
 
 def strongest_directions(factor: Array) -> Array:
-    """Orthonormal columns ``V``, nearly the leading eigenvectors of ``L Lᵀ``, ``L = factor``, strongest first."""
+    """Orthonormal columns, nearly the leading eigenvectors of ``L Lᵀ``, ``L = factor``, strongest first."""
     d = len(factor)
     V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
     for _ in range(POWERS):
