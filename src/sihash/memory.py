@@ -1,11 +1,9 @@
 """Room for arrays that are needed again and again, such as those of a solve.
 
 A system hands memory out page by page, each when it is first written to, and takes it back when it is given
-up. On a virtual machine a page of 4 kB costs some 10 µs where the host has to find it, too: an update of 160
-ms that finds none of the memory of earlier ones takes 280. So memory that is given back here is kept for the
+up. On a virtual machine a page of 4 kB takes some 10 µs where the host has to find one, too: an update of 160
+ms that found none of the memory of earlier ones took 280. So memory that is given back here is kept for the
 next who asks, as long as no more is kept than is in use.
-
-It begins where a large page does, as Linux has them for those who ask; NumPy asks for them from 4 MB on.
 """
 
 from __future__ import annotations
@@ -18,9 +16,8 @@ import numpy as np
 
 from sihash._typing import Array
 
-LARGE_PAGE = 2**21  # bytes
-WORTH = 2**19  # bytes: smaller arrays are left to NumPy
-ROOMY = 2  # times what is asked for: so large a room may be at most
+WORTH = 2**18  # bytes: smaller arrays are left to NumPy
+ROOMY = 2  # times what is asked for: so large the memory may be at most
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -29,7 +26,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> Array:
     n_bytes = math.prod(shape) * dtype.itemsize
     if n_bytes < WORTH:
         return np.empty(shape, dtype)
-    return np.asarray(_Room(_shelf.take(n_bytes)))[:n_bytes].view(dtype).reshape(shape)
+    return np.asarray(_Room(_shelf, n_bytes))[:n_bytes].view(dtype).reshape(shape)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
@@ -58,9 +55,16 @@ class _Shelf:
         with self._lock:
             fitting = [m for m in self._unused.values() if n_bytes <= len(m) <= ROOMY * n_bytes]
             smallest = min(fitting, key=len, default=None)
-            memory = _on_large_pages(n_bytes) if smallest is None else self._unused.pop(id(smallest))
+            memory = self._more(n_bytes) if smallest is None else self._unused.pop(id(smallest))
             self._n_in_use += len(memory)
         return memory
+
+    def _more(self, n_bytes: int) -> Array:
+        try:
+            return np.empty(n_bytes, np.uint8)
+        except MemoryError:
+            self._unused.clear()
+            return np.empty(n_bytes, np.uint8)
 
     def give_back(self, memory: Array) -> None:
         with self._lock:
@@ -77,16 +81,10 @@ _shelf = _Shelf()
 class _Room:
     """What arrays over some memory have in common: it goes back with the last of them."""
 
-    def __init__(self, memory: Array) -> None:
-        self._memory = memory
-        self.__array_interface__ = memory.__array_interface__
+    def __init__(self, shelf: _Shelf, n_bytes: int) -> None:
+        self._shelf, self._memory = shelf, shelf.take(n_bytes)
+        self.__array_interface__ = self._memory.__array_interface__
 
-    def __del__(self, give_back: Any = _shelf.give_back) -> None:
-        give_back(self._memory)
-
-
-def _on_large_pages(n_bytes: int) -> Array:
-    n_bytes = -(-n_bytes // LARGE_PAGE) * LARGE_PAGE
-    memory = np.empty(n_bytes + LARGE_PAGE, np.uint8)
-    start = -memory.ctypes.data % LARGE_PAGE
-    return memory[start : start + n_bytes]
+    def __del__(self) -> None:
+        if hasattr(self, "_memory"):  # not where there was none to take
+            self._shelf.give_back(self._memory)

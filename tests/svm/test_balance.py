@@ -7,10 +7,10 @@ import pytest
 from svm_problems import assert_true_planes, value_of_planes
 
 from sihash.kernel import KernelMap
-from sihash.svm import balance
+from sihash.svm import balance, proof, shared_hessian
 from sihash.svm.balance import FEW_MOVE, Balance, DualPoint, spacing
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.proof import DIRECTIONS, Proof
+from sihash.svm.proof import DIRECTIONS, Bounds, Proof
 from sihash.svm.smooth import _Run
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 from sihash.threads import team
@@ -173,17 +173,66 @@ def test_the_loops_are_their_formulas():
     rows.scratch = {"T": T, "M": M.copy(), "shares": shares, "sign": sign}
     near = np.abs(1 - M.astype(float)) < width / 2
     curvature = np.einsum("ij,ia,ib->jab", near / width, T.astype(float), T.astype(float))
-    np.testing.assert_allclose(balance._curvature(rows, columns, width), curvature, rtol=1e-4, atol=1e-3)
+    for few in (k, k - 2):
+        found = balance._curvature(rows, columns, width, few)
+        np.testing.assert_allclose(found, curvature[:, :few, :few], rtol=1e-4, atol=1e-3)
     a = rng.normal(size=(m, k)).astype(np.float32)
     moved = np.clip(0.5 + (1 - M - sign * (T @ a.T)) / width, 0, 1)
     R = (moved - shares) * sign
     np.testing.assert_allclose(balance._pull(rows, a, columns, width), R.T @ T, rtol=1e-3, atol=1e-3)
+    rows.scratch["M"] = M.copy()
+    few = a.copy()
+    few[:, 4:] = 0
+    fewer_moved = np.clip(0.5 + (1 - M - sign * (T @ few.T)) / width, 0, 1)
+    pulled = ((fewer_moved - shares) * sign).T @ T[:, :4]
+    np.testing.assert_allclose(
+        balance._pull(rows, np.ascontiguousarray(a[:, :4]), columns, width), pulled, rtol=1e-3, atol=1e-3
+    )
     out = P.copy()
     total = balance._write(R.astype(np.float32), shares, sign, bits, out, 1, every)
     np.testing.assert_allclose(total, (moved - shares).sum(axis=0), atol=1e-4)
     np.testing.assert_allclose(out[1::every, bits], moved, atol=1e-5)
     np.testing.assert_array_equal(out[::every], P[::every])
     np.testing.assert_array_equal(out[:, 1], P[:, 1])
+
+    out, changes = P.copy(), scores.copy()
+    total = balance._go_along(changes, 1, every, Z, columns, out, Y, bits, width)
+    moved = np.clip(0.5 + (1 - margin - y * scores) / width, 0, 1)
+    np.testing.assert_allclose(out[1::every, bits], moved, atol=1e-5)
+    np.testing.assert_allclose(changes, (moved - p) * y, atol=1e-5)
+    np.testing.assert_allclose(total, (moved - p).sum(axis=0), atol=1e-4)
+    np.testing.assert_array_equal(out[::every], P[::every])
+    np.testing.assert_array_equal(out[:, 1], P[:, 1])
+
+
+def test_what_is_left_in_more_directions_is_balanced_too(monkeypatch):
+    """After many bits were balanced in the strongest ones, a few of them are in all."""
+    monkeypatch.setattr(Proof, "seek", lambda *_: None)
+    monkeypatch.setattr(shared_hessian, "FEWEST", 24)
+    machines = after_steps(4, n=16_000, C=16.0, noise=3.0)
+    bits, V = np.arange(machines.m), machines.directions()
+    most = V.shape[1]
+    assert most > 24
+    restored(machines, bits, n_directions=24)
+    first = imbalance(machines, ASCENDED)
+    machines.latest[:] = ASCENDED
+    _, lower, inside, left = restored(machines, bits, n_directions=most)
+    assert np.median(np.sum(left**2, axis=1) / np.sum(inside**2, axis=1)) < 0.1
+    now = imbalance(machines, ASCENDED)
+    assert np.median(np.sum(now**2, axis=1) / np.sum(first**2, axis=1)) < 1
+    np.testing.assert_allclose(lower, value_of_planes(machines, ASCENDED), rtol=1e-9)
+    assert_true_planes(machines)
+
+
+def test_few_bits_are_balanced_in_more_directions_if_rows_enough_are_free(monkeypatch):
+    monkeypatch.setattr(shared_hessian, "FEWEST", 24)
+    monkeypatch.setattr(proof, "DIRECTIONS", 24)
+    machines = after_steps(1)
+    most, seeker = machines.directions().shape[1], Proof(machines, Bounds.of(machines, 0.1), lambda *_: None)
+    enough = balance.MANY_MOVE * balance.FREE_PER_DIRECTION * most
+    assert seeker._n_directions(proof.NOT_MANY, enough) == most > 24
+    assert seeker._n_directions(proof.NOT_MANY + 1, enough) == 24
+    assert seeker._n_directions(proof.NOT_MANY, enough - 1) == 24
 
 
 def test_a_small_change_is_certified_without_a_step():

@@ -165,10 +165,12 @@ def test_directions_are_those_of_the_leading_eigenvectors():
     basis = np.linalg.qr(rng.normal(size=(200, 200)))[0]
     values = 1 + 1e6 / np.arange(1, 201) ** 3
     V = shared_hessian.strongest_directions(np.linalg.cholesky((basis * values) @ basis.T).astype(np.float32))
-    assert V.shape == (200, shared_hessian.N_DIRECTIONS)
+    assert V.shape == (200, shared_hessian.FEWEST)
     np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-5)
     caught = np.linalg.norm(V.T @ basis, axis=0)
     assert caught[:32].min() > 0.99
     assert np.sum(values * caught**2) > 0.999 * values[: V.shape[1]].sum()
+    strengths = np.sum((V.T @ basis) ** 2 * values, axis=1)
+    assert (np.diff(strengths) <= 1e-3 * strengths[:-1]).all(), "strongest first"
     few = shared_hessian.strongest_directions(np.eye(5, dtype=np.float32))
     np.testing.assert_allclose(few @ few.T, np.eye(5), atol=1e-6)

@@ -70,7 +70,7 @@ class Balance:
     def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
         """``V`` (d × …): the strongest directions. ``every``: how far apart rows that balance are."""
         self.rows, self.V, self.every = rows, V, every
-        self.k = 0  # so many of the directions the rows are projected to
+        self.is_projected = False
         self.turn = 0
 
     def restore(self, M: SmoothMachines, point: DualPoint, k: int, step: Array, enough: Array) -> Array:
@@ -81,12 +81,12 @@ class Balance:
         """
         bits, n_groups, every = point.bits, M.bundle.n_groups, self.every
         width = M.width[bits].astype(np.float32)
-        self.rows.parts(_make_room, len(bits), None if k == self.k else k, every)
+        V = None if self.is_projected else self.V
+        self.rows.parts(_make_room, len(bits), None if V is None else V.shape[1], every)
         ahead = (every / min(every, 2) * step.T).astype(np.float32) if step.any() else None
-        V = None if k == self.k else self.V
         follow = ahead, V, bits, point.slots, point.columns, width, self._first_follower(), every
         followed = self.rows.by_group(n_groups, _follow, *follow)
-        self.k = k
+        self.is_projected = True
         r = point.r if followed is None else point.r - M.C * followed[0].sum(axis=0)
         a = self._solve_inside(M.C, width, r @ self.V[:, :k], enough).astype(np.float32)
         changes = self.rows.by_group(n_groups, _balance, a, bits, width, every)
@@ -111,7 +111,7 @@ class Balance:
         next one puts that right. A move that leads away by this measure is made again, half as long.
         """
         n, k = inside.shape
-        equations, far, least = Equations(self.rows, C), np.arange(n), np.full(n, np.inf)
+        equations, far, least = Equations(self.rows, C, k), np.arange(n), np.full(n, np.inf)
         at, best, origin, moves = np.zeros((4, n, k))
         missing = np.full(n, np.inf)  # at the origin of the moves
         for solution in range(SOLUTIONS + 1):
@@ -140,13 +140,13 @@ class Balance:
 class Equations:
     """The curvature ``A`` of each bit in the directions, factorised."""
 
-    def __init__(self, rows: RowBlocks, C: float) -> None:
-        self.rows, self.C = rows, C
+    def __init__(self, rows: RowBlocks, C: float, n_directions: int) -> None:
+        self.rows, self.C, self.n_directions = rows, C, n_directions
         self.factors: dict[int, Array] = {}  # by the column of the bit
 
     def take(self, columns: Array, width: Array) -> None:
         """From the rows that are in the band of these bits now."""
-        parts = self.rows.parts(_curvature, columns, width)
+        parts = self.rows.parts(_curvature, columns, width, self.n_directions)
 
         def factor(k: int) -> Array:
             curvature = self.C * parts[0][k]
@@ -232,9 +232,10 @@ def _project(block: Block, V: Array, every: int) -> None:
     """Make T, unless an earlier solve left it."""
     T, known = block.scratch["T"], None if block.projection is None else block.projection.at(V, every)
     if known is None:
-        known = np.matmul(block["Phi"][::every], V)
-        block.projection = Projection(V, every, known)
-    T[:] = known[:, : T.shape[1]]
+        np.matmul(block["Phi"][::every], V, out=T)
+        block.projection = Projection(V, every, T)
+    else:
+        T[:] = known
 
 
 def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
@@ -243,19 +244,21 @@ def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
 
     def pull(start: int) -> Array:
         some = slice(start, start + ROWS_AT_ONCE)
-        R = np.matmul(T[some], a.T)
+        own = T[some, : a.shape[1]]
+        R = np.matmul(own, a.T)
         _change(R, M[some], before[some], sign[some], columns, width)
-        return np.matmul(R.T, T[some])
+        return np.matmul(R.T, own)
 
     return np.add.reduce(map_threads(pull, range(0, len(T), ROWS_AT_ONCE)), dtype=np.float64)
 
 
-def _curvature(rows: RowBlocks, columns: Array, width: Array) -> list[Array]:
+def _curvature(rows: RowBlocks, columns: Array, width: Array, n_directions: int) -> list[Array]:
     """``Σ t tᵀ / width`` of the rows in the band, for each of these bits."""
     T, M = rows.scratch["T"], rows.scratch["M"]
 
     def own(k: int) -> Array:
-        near = np.take(T, np.flatnonzero(np.abs(1 - M[:, columns[k]]) < width[k] / 2), axis=0)
+        index = np.flatnonzero(np.abs(1 - M[:, columns[k]]) < width[k] / 2)
+        near = np.take(T, index, axis=0)[:, :n_directions]
         return np.matmul(near.T, near).astype(np.float64) / width[k]
 
     return map_threads(own, range(len(columns)))
@@ -264,7 +267,7 @@ def _curvature(rows: RowBlocks, columns: Array, width: Array) -> list[Array]:
 def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> tuple[Array, Array]:
     """Move margins once more, write the shares; returns the same sums as `_follow`."""
     T, M, before, sign = (block.scratch[name] for name in ("T", "M", "shares", "sign"))
-    R = np.matmul(T, a.T)
+    R = np.matmul(T[:, : a.shape[1]], a.T)
     _change(R, M, before, sign, np.arange(len(bits)), width)
     total = _write(R, before, sign, bits, block[f"pi{ASCENDED}"], 0, every)
     return _sum_up(block, R, 0, every), total

@@ -74,7 +74,7 @@ class Bundle:
             K[j][:, own] = rows.T
 
     def shift(self, bits: Array, sources: Array, target: int, g: Array, a: Array) -> None:
-        """Planes of ``sources``, a slot a bit, with what was added, ``g`` (groups × bits × d), to ``target``."""
+        """Planes of ``sources``, one a bit, with what was added, ``g`` (groups × bits × d), to ``target``."""
         for k, (j, source) in enumerate(zip(bits, sources, strict=True)):  # whole, they would be copied
             np.add(self.g[j, :, source], g[:, k], out=self.g[j, :, target])
         self.a[bits, :, target] = self.a[bits, :, sources] + a.T

@@ -33,7 +33,7 @@ MOST_MEMORY = 0.5  # of what the features take: what the groups' matrices may ta
 AS_BEFORE = 1.5  # times as many rows as then, or as few: so far a group is the same ...
 MATTERS = 0.05  # ... and if it is not, it matters with so many of all rows
 WORTH = 8  # of d n m: two steps fewer save four products; a symmetric one takes half as long as it counts
-N_DIRECTIONS = 128  # the strongest ones
+N_DIRECTIONS, FEWEST, SHARE = 128, 64, 0.25  # the strongest ones: so many, but not of few features
 POWERS = 2  # of the Hessian, to find them
 
 Pick = Callable[..., tuple[Array, Array | None]]  # of a block: numbers of rows, and roots of their weights
@@ -106,7 +106,8 @@ def of_bands(rows: RowBlocks, C: float, width: Array) -> SharedHessian | None:
 def strongest_directions(factor: Array) -> Array:
     """Orthonormal columns, nearly the leading eigenvectors of ``L Lᵀ``, ``L = factor``, strongest first."""
     d = len(factor)
-    V = np.random.RandomState(0).standard_normal((d, min(N_DIRECTIONS, d))).astype(np.float32)
+    k = min(N_DIRECTIONS, max(FEWEST, int(SHARE * d)), d)
+    V = np.random.RandomState(0).standard_normal((d, k)).astype(np.float32)
     for _ in range(POWERS):
         V = qr(np.matmul(factor, np.matmul(factor.T, V)), mode="economic", check_finite=False)[0]
     half = np.matmul(factor.T, V)
