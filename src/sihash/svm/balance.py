@@ -67,11 +67,13 @@ class DualPoint:
 class Balance:
     """Restores the balance of dual points with some of the rows, for the length of a solve."""
 
-    def __init__(self, rows: RowBlocks, V: Array, every: int) -> None:
-        """``V`` (d × …): the strongest directions. ``every``: how far apart rows that balance are."""
-        self.rows, self.V, self.every = rows, V, every
+    def __init__(self, rows: RowBlocks, V: Array, every: int, turn: int = 0) -> None:
+        """``V`` (d × …): the strongest directions. ``every``: how far apart rows that balance are.
+
+        ``turn``: how often rows moved before.
+        """
+        self.rows, self.V, self.every, self.turn = rows, V, every, turn
         self.is_projected = False
-        self.turn = 0
 
     def restore(self, M: SmoothMachines, point: DualPoint, k: int, step: Array, enough: Array) -> Array:
         """From a dual point to a better one, in the slot `ASCENDED`; returns its lower bounds.

@@ -158,7 +158,8 @@ class Proof:
             widest = max(widest, SOME_MOVE)
         every = spacing(widest, n_free, k, M.rows.n_features if follow.any() else 0)
         if self.balance is None or self.balance.every != every or self.balance.V is not V:
-            self.balance = Balance(M.rows, V, every)
+            turn = 0 if self.balance is None else self.balance.turn
+            self.balance = Balance(M.rows, V, every, turn)
         length = np.where(again, AGAIN, 1) * follow
         step = length[:, None] * step
         value = self.balance.restore(M, point, k, step, EVEN * self.bounds.allowed(bits))
