@@ -9,14 +9,17 @@ next who asks, as long as no more is kept than is in use.
 from __future__ import annotations
 
 import math
+from functools import partial
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.threads import map_threads
 
 WORTH = 2**18  # bytes: smaller arrays are left to NumPy
+KEPT = 0.25  # of what is in use: no more is kept
 ROOMY = 2  # times what is asked for: so large the memory may be at most
 
 
@@ -37,10 +40,17 @@ def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def copy(array: Array) -> Array:
-    """As `numpy.copy`."""
+    """As `numpy.copy`, for an array with at least one axis."""
     room = empty(array.shape, array.dtype)
-    room[...] = array
+    if array.nbytes < WORTH:
+        room[...] = array
+    else:
+        map_threads(partial(_copy_row, array, room), range(len(array)))
     return room
+
+
+def _copy_row(array: Array, room: Array, k: int) -> None:
+    room[k] = array[k]
 
 
 class _Shelf:
@@ -71,7 +81,7 @@ class _Shelf:
             self._n_in_use -= len(memory)
             self._unused[id(memory)] = memory
             n_unused = sum(map(len, self._unused.values()))
-            while n_unused > self._n_in_use:
+            while n_unused > KEPT * self._n_in_use:
                 n_unused -= len(self._unused.pop(next(iter(self._unused))))
 
 

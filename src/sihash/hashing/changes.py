@@ -9,6 +9,7 @@ from itertools import compress
 
 import numpy as np
 
+from sihash import memory
 from sihash._typing import Array
 from sihash.hashing.codebook import new_words
 from sihash.hashing.learner import Learner
@@ -76,7 +77,8 @@ def append(
     n_planes: int,
 ) -> list[Array] | None:
     """Write rows behind the last blocks of their groups, then into new ones; returns what they sum up to."""
-    table = {**columns, "Phi": kernel(columns["X"]), "Y": words[columns["pair"]]}
+    Phi = memory.empty((len(columns["X"]), kernel.n_features_out), np.float32)
+    table = {**columns, "Phi": kernel(columns["X"], Phi), "Y": words[columns["pair"]]}
     first: dict[int, int] = {}  # where the new rows of a block begin
     touched: list[Block] = []
     for number in np.unique(columns["y"]):

@@ -36,7 +36,7 @@ class Memory:
     """The plain store: arrays in memory."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        return np.empty(shape, dtype)
+        return memory.empty(shape, dtype)
 
     def keep(self, array: Array) -> Array:
         return np.ascontiguousarray(array, dtype=np.float32)

@@ -112,7 +112,7 @@ class _Run:
         if len(stale):
             self._evaluate(None)
         else:
-            self.gradient = M.W[bits] - M.C * M.bundle.g[bits, :, M.latest[bits]].sum(axis=1)
+            self.gradient = M.W[bits] - M.bundle.point(M.C, bits, M.latest[bits])[0]
         M.follow_rows()
         self.proof.seek(bits, M.bundle.newest[bits], FEW_MOVE, self.n_free, 0)
         self._drop_closed()
