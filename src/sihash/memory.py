@@ -3,7 +3,7 @@
 A system hands memory out page by page, each when it is first written to, and takes it back when it is given
 up. On a virtual machine a page of 4 kB takes some 10 µs where the host has to find one, too: an update of 160
 ms that found none of the memory of earlier ones took 280. So memory that is given back here is kept for the
-next who asks, as long as no more is kept than is in use.
+next who asks: no more than a quarter of what is in use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.threads import map_threads
 
-WORTH = 2**18  # bytes: smaller arrays are left to NumPy
+WORTH = 2**18  # bytes: smaller arrays are left to NumPy, which has the memory at hand that is in the caches
 KEPT = 0.25  # of what is in use: no more is kept
 ROOMY = 2  # times what is asked for: so large the memory may be at most
 
@@ -59,14 +59,19 @@ class _Shelf:
     def __init__(self) -> None:
         self._lock = RLock()  # an array may go at any moment, in any thread
         self._unused: dict[int, Array] = {}
-        self._n_in_use = 0
+        self._n_unused = self._n_in_use = 0  # bytes
 
     def take(self, n_bytes: int) -> Array:
         with self._lock:
             fitting = [m for m in self._unused.values() if n_bytes <= len(m) <= ROOMY * n_bytes]
             smallest = min(fitting, key=len, default=None)
-            memory = self._more(n_bytes) if smallest is None else self._unused.pop(id(smallest))
+            memory = self._more(n_bytes) if smallest is None else self._drop(id(smallest))
             self._n_in_use += len(memory)
+        return memory
+
+    def _drop(self, key: int) -> Array:
+        memory = self._unused.pop(key)
+        self._n_unused -= len(memory)
         return memory
 
     def _more(self, n_bytes: int) -> Array:
@@ -74,15 +79,16 @@ class _Shelf:
             return np.empty(n_bytes, np.uint8)
         except MemoryError:
             self._unused.clear()
+            self._n_unused = 0
             return np.empty(n_bytes, np.uint8)
 
     def give_back(self, memory: Array) -> None:
         with self._lock:
             self._n_in_use -= len(memory)
             self._unused[id(memory)] = memory
-            n_unused = sum(map(len, self._unused.values()))
-            while n_unused > KEPT * self._n_in_use:
-                n_unused -= len(self._unused.pop(next(iter(self._unused))))
+            self._n_unused += len(memory)
+            while self._n_unused > KEPT * self._n_in_use:
+                self._drop(next(iter(self._unused)))
 
 
 _shelf = _Shelf()
