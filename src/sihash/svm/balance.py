@@ -151,10 +151,8 @@ class Equations:
         parts = self.rows.parts(_curvature, columns, width, self.n_directions)
 
         def factor(k: int) -> Array:
-            curvature = self.C * parts[0][k]
-            for part in parts[1:]:
-                curvature += self.C * part[k]
-            return cholesky(_made_safe(curvature))
+            curvature = np.add.reduce([part[k] for part in parts], dtype=np.float64)
+            return cholesky(_made_safe(self.C * curvature))
 
         self.factors.update(zip(columns.tolist(), map_threads(factor, range(len(columns))), strict=True))
 
@@ -261,7 +259,7 @@ def _curvature(rows: RowBlocks, columns: Array, width: Array, n_directions: int)
     def own(k: int) -> Array:
         index = np.flatnonzero(np.abs(1 - M[:, columns[k]]) < width[k] / 2)
         near = np.take(T, index, axis=0)[:, :n_directions]
-        return np.matmul(near.T, near).astype(np.float64) / width[k]
+        return np.matmul(near.T, near) / width[k]
 
     return map_threads(own, range(len(columns)))
 
