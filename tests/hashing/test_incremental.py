@@ -429,6 +429,17 @@ def test_clear_errors():
     assert len(hasher.ids_) == 100
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_removing_every_class_is_refused_however_many_threads_there_are(n_threads):
+    """What a solve would wait for is begun before, beside other work or, with one thread, at once."""
+    X, y = blobs(100)
+    hasher = small().fit(X, y)
+    before = state(hasher)
+    with threadpool_limits(n_threads), pytest.raises(ValueError, match="would leave 0 class"):
+        hasher.remove_classes([0, 1, 2, 3])
+    assert state(hasher) == before
+
+
 def test_removing_nothing_changes_nothing():
     X, y = blobs(100)
     hasher = small().fit(X, y)

@@ -265,7 +265,7 @@ class SIH(HashFunctions):
         numbers = np.intersect1d(self._numbers_to_remove(gone), twin.live)
         if len(numbers):
             keys = changes.leave_classes(twin, numbers)
-            if last:
+            if last and len(twin.live) > 1:
                 twin.machines.prepare()
             changes.forget(twin, keys)
 
