@@ -337,7 +337,7 @@ def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
 
 @numba.njit(nogil=True, cache=True)
 def _times(Y: Array, scores: Array, out: Array) -> None:
-    """``Y * scores``, margins or back again: NumPy takes three times as long for signs of another type."""
+    """``Y * scores``, margins or back again, without the copies that NumPy makes of signs of another type."""
     for i in range(Y.shape[0]):
         for j in range(Y.shape[1]):
             out[i, j] = Y[i, j] * scores[i, j]
