@@ -228,7 +228,7 @@ def test_few_bits_are_balanced_in_more_directions_if_rows_enough_are_free(monkey
     monkeypatch.setattr(shared_hessian, "FEWEST", 24)
     monkeypatch.setattr(proof, "DIRECTIONS", 24)
     machines = after_steps(1)
-    most, seeker = machines.directions().shape[1], Proof(machines, Bounds.of(machines, 0.1), lambda *_: None)
+    most, seeker = machines.directions().shape[1], Proof(machines, Bounds.of(machines, 0.1), None, None)
     enough = balance.MANY_MOVE * balance.FREE_PER_DIRECTION * most
     assert seeker._n_directions(proof.NOT_MANY, enough) == most > 24
     assert seeker._n_directions(proof.NOT_MANY + 1, enough) == 24

@@ -203,10 +203,7 @@ def _follow(
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these, if there are any.
     """
-    held = block[f"pi{ASCENDED}"]
-    for slot in np.unique(slots[slots != ASCENDED]):
-        _copy(block[f"pi{slot}"], held, bits[slots == slot])
-    margins = block.scratch["Z"], columns, held, block["Y"], bits, width
+    margins = block.scratch["Z"], columns, take_shares(block, bits, slots), block["Y"], bits, width
     if V is not None:
         _project(block, V, every)
     Phi, own = block["Phi"], (block.scratch[name] for name in ("M", "shares", "sign"))
@@ -219,6 +216,14 @@ def _follow(
     changes = product(Phi[first::every], ahead)
     total = _go_along(changes, first, every, *margins)
     return _sum_up(block, changes, first, every), total
+
+
+def take_shares(block: Block, bits: Array, slots: Array) -> Array:
+    """The shares of slot `ASCENDED`, where those of ``bits`` are those of ``slots`` now."""
+    shares = block[f"pi{ASCENDED}"]
+    for slot in np.unique(slots[slots != ASCENDED]):
+        _copy(block[f"pi{slot}"], shares, bits[slots == slot])
+    return shares
 
 
 def _sum_up(block: Block, R: Array, first: int, every: int) -> Array:
@@ -274,7 +279,7 @@ def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> t
 
 
 @numba.njit(nogil=True, cache=True)
-def _margin(p: np.float32, z: np.float32, width: np.float32) -> np.float32:
+def where_share_is(p: np.float32, z: np.float32, width: np.float32) -> np.float32:
     """Where a margin has the share ``p``: of such margins the one next to the true one, ``z``.
 
     Shares that were moved before need not fit that.
@@ -307,7 +312,7 @@ def _set_out(
         row = start + i * every
         for k in range(len(bits)):
             p, y = shares[row, bits[k]], np.float32(Y[row, bits[k]])
-            M[i, k] = _margin(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
+            M[i, k] = where_share_is(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
             before[i, k], sign[i, k] = p, y
 
 
@@ -333,7 +338,7 @@ def _go_along(
         row = start + i * every
         for k in range(len(bits)):
             p, y = shares[row, bits[k]], np.float32(Y[row, bits[k]])
-            margin = _margin(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
+            margin = where_share_is(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
             moved = min(max(half + (one - margin) / width[k], zero), one)
             shares[row, bits[k]], scores[i, k] = moved, (moved - p) * y
             total[k] += moved - p

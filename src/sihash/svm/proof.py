@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sihash._typing import Array
-from sihash.svm import dual
+from sihash.svm import dual, near
 from sihash.svm.balance import FREE_PER_DIRECTION, MANY_MOVE, SOME_MOVE, Balance, DualPoint, spacing
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 
@@ -31,6 +31,9 @@ CLEAR = 0.8  # of the allowed gap: where no more is out of balance outside the d
 DEARER = 2.5  # times the price of smoothing: what it becomes when some rows move for all
 DIRECTIONS = 64  # in which many bits are balanced: the curvature of each is as many numbers, squared ...
 NOT_MANY = 16  # ... and so many bits at most in all the strongest ones
+LITTLE = 0.07  # of the allowed gap: what rows near the margin of a few bits leave outside the directions ...
+PASSES = 6  # ... after so many steps at most
+FAILED = 10  # times the allowed gap: where a first attempt left more, another would
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
 FEW_BITS = 8  # ... and for so few bits cost less than a step
@@ -61,12 +64,20 @@ class Bounds:
 
 
 class Proof:
-    """Seeks bounds for the length of a solve. ``direction(bits, r)`` is the quasi-Newton step at ``r``."""
+    """Seeks bounds for the length of a solve.
+
+    ``direction(bits, r)`` is the quasi-Newton step at ``r``; ``remember(bits, step, change)`` takes in by how
+    much steps changed ``r``.
+    """
 
     def __init__(
-        self, machines: SmoothMachines, bounds: Bounds, direction: Callable[[Array, Array], Array]
+        self,
+        machines: SmoothMachines,
+        bounds: Bounds,
+        direction: Callable[[Array, Array], Array],
+        remember: Callable[[Array, Array, Array], None],
     ) -> None:
-        self.M, self.bounds, self.direction = machines, bounds, direction
+        self.M, self.bounds, self.direction, self.remember = machines, bounds, direction, remember
         self.n_plain = PLAIN_STEPS_WARM if machines.W.any() else PLAIN_STEPS
         self.balance: Balance | None = None
         # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
@@ -138,7 +149,10 @@ class Proof:
         expected = np.where(self.follow[bits], rate * outside + DEARER * price, outside + price)
         worth = ~self.bounds.closed[bits] & (expected <= FAR * allowed)
         if again:  # where the last attempt failed, another would
-            worth &= self.bounds.upper[bits] - point.value <= FAR * allowed
+            few = np.count_nonzero(self.follow[bits]) <= FEW_BITS
+            worth = ~self.bounds.closed[bits] & (
+                self.bounds.upper[bits] - point.value <= (FAILED if few else FAR) * allowed)
+            expected = np.where(few & self.follow[bits], LITTLE * allowed + price, expected)
         if 2 * np.count_nonzero(worth & (expected <= HOPE * allowed)) < enough or not n_free:
             return none
         if again and not self.follow[bits].any():
@@ -152,9 +166,10 @@ class Proof:
     def _restore(self, point: DualPoint, step: Array, k: int, widest: int, n_free: float) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
         M, bits, V = self.M, point.bits, self.M.directions()
-        follow = self.follow[bits]
-        again = point.slots == ASCENDED
-        if again.all() and not follow.any():
+        follow, again = self.follow[bits], point.slots == ASCENDED
+        if 0 < np.count_nonzero(follow) <= FEW_BITS:
+            point, follow = self._follow_near(point, follow), np.zeros_like(follow)
+        elif again.all() and not follow.any():
             widest = max(widest, SOME_MOVE)
         every = spacing(widest, n_free, k, M.rows.n_features if follow.any() else 0)
         if self.balance is None or self.balance.every != every or self.balance.V is not V:
@@ -166,6 +181,24 @@ class Proof:
         self.bounds.raise_lower(bits, value)
         worse = value < point.value  # too much was asked of the rows
         M.bundle.newest[bits[worse]] = point.slots[worse]
+
+    def _follow_near(self, point: DualPoint, which: Array) -> DualPoint:
+        """Let rows near the margin follow steps of the bits ``which``, until these have little outside."""
+        length, slots = np.where(point.slots == ASCENDED, AGAIN, 1), point.slots.copy()
+        far = np.flatnonzero(which)
+        for _ in range(PASSES):
+            here = self._dual_point(point.bits, far, slots)
+            here = DualPoint(here.bits, point.columns[far], here.slots, here.r, here.value)
+            step = length[far, None] * self.direction(here.bits, here.r)
+            near.follow(self.M, here, step)
+            slots[far], length[far] = ASCENDED, 1
+            there = self._dual_point(point.bits, far, slots)
+            self.remember(there.bits, step, there.r - here.r + step)
+            far = far[self._outside(there.r) > LITTLE * self.bounds.allowed(there.bits)]
+            if not len(far):
+                break
+        after = self._dual_point(point.bits, np.arange(len(slots)), slots)
+        return DualPoint(point.bits, point.columns, slots, after.r, after.value)
 
     def _sweep(self, bits: Array) -> None:
         """Dual ascent where little is missing, if that may be enough for all, and these are few."""

@@ -86,7 +86,7 @@ class _Run:
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
         self.bounds = Bounds.of(machines, tol)
-        self.proof = Proof(machines, self.bounds, self._direction)
+        self.proof = Proof(machines, self.bounds, self._direction, self._remember)
         self.start_W, self.start_upper = machines.W.copy(), self.bounds.upper.copy()
         self.bits = np.flatnonzero(~self.bounds.closed)
         self.repeats = None if words is None else find_repeats(words, machines.W, self.bits)
@@ -143,7 +143,7 @@ class _Run:
         move = t[:, None] * direction
         M.W[bits] += move
         self._evaluate(moves.times(t))
-        self._remember(move, self.gradient - gradient)
+        self._remember(bits, move, self.gradient - gradient)
         self.n_taken += 1
         self.n_steps[bits] += 1
         self._close_bits()
@@ -242,8 +242,9 @@ class _Run:
             h[uphill] = M.hessian.solve(gradient[uphill])
         return -h
 
-    def _remember(self, s: Array, y: Array) -> None:
-        M, bits = self.M, self.bits
+    def _remember(self, bits: Array, s: Array, y: Array) -> None:
+        """That moves ``s`` of the weights of ``bits`` changed their gradients by ``y``."""
+        M = self.M
         curvature = np.einsum("jd,jd->j", s, y)
         norms = np.einsum("jd,jd->j", s, s) * np.einsum("jd,jd->j", y, y)
         good = curvature > 1e-8 * np.sqrt(norms)
