@@ -34,6 +34,7 @@ FEW_MOVE = 15  # ... or two of fifteen, which will do after small changes ...
 FREE_PER_DIRECTION, FREE_PER_FEATURE = 6, 0.5
 SOLUTIONS = 5  # of the equations in the directions at most
 ROWS_AT_ONCE = 2048  # in one product, however many threads there are: another cut would round otherwise
+FEW = 8  # bits: a product with so few columns is not one for a BLAS
 RIDGE = 1e-4  # of the mean curvature: there may be fewer free rows than directions
 
 
@@ -250,6 +251,8 @@ def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
     def pull(start: int) -> Array:
         some = slice(start, start + ROWS_AT_ONCE)
         own = T[some, : a.shape[1]]
+        if len(a) <= FEW:
+            return _pull_few(own, a, M[some], before[some], sign[some], columns, width)
         R = np.matmul(own, a.T)
         _change(R, M[some], before[some], sign[some], columns, width)
         return np.matmul(R.T, own)
@@ -357,6 +360,29 @@ def _change(R: Array, M: Array, before: Array, sign: Array, columns: Array, widt
             margin = M[i, j] + sign[i, j] * R[i, k]
             p = min(max(half + (one - margin) * steep[k], zero), one)
             M[i, j], R[i, k] = margin, (p - before[i, j]) * sign[i, j]
+
+
+@numba.njit(nogil=True, fastmath=True, cache=True)
+def _pull_few(
+    T: Array, a: Array, M: Array, before: Array, sign: Array, columns: Array, width: Array
+) -> Array:
+    """`_change` with both products in one way through T: a BLAS would copy it twice for a few bits."""
+    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
+    pulls = np.zeros_like(a)
+    for i in range(len(T)):
+        t = T[i]
+        for k in range(len(a)):
+            j, own, score = columns[k], pulls[k], zero
+            for e in range(len(t)):
+                score += a[k, e] * t[e]
+            margin = M[i, j] + sign[i, j] * score
+            M[i, j] = margin
+            change = min(max(half + (one - margin) / width[k], zero), one) - before[i, j]
+            if change != 0:
+                change *= sign[i, j]
+                for e in range(len(t)):
+                    own[e] += change * t[e]
+    return pulls
 
 
 @numba.njit(nogil=True, cache=True)

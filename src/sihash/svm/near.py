@@ -44,22 +44,29 @@ def _follow(
 def _follow_one(
     Phi: Array, Z: Array, shares: Array, Y: Array, width: np.float32, step: Array, g: Array
 ) -> float:
-    """For one bit, in place. A row is added to ``g`` while it is in the cache."""
+    """For one bit, in place: four rows at a time, which are added to ``g`` while they are in the cache."""
     zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
-    total = 0.0
+    at, margin, n = np.zeros(len(Phi) + 3, np.intp), np.empty(len(Phi), np.float32), 0
     for i in range(len(Phi)):
-        p, row = shares[i], Phi[i]
-        margin = where_share_is(p, Z[i], width)
-        if abs(margin - one) >= REACH * width:
-            continue
-        score = zero
+        at[n], margin[n] = i, where_share_is(shares[i], Z[i], width)
+        n += abs(margin[n] - one) < REACH * width
+    at[n : n + 3] = at[0]  # they go along with the last ones, and add nothing
+    total, change = 0.0, np.empty(4, np.float32)
+    for k in range(0, n, 4):
+        row0, row1, row2, row3 = Phi[at[k]], Phi[at[k + 1]], Phi[at[k + 2]], Phi[at[k + 3]]
+        s0, s1, s2, s3 = zero, zero, zero, zero
         for e in range(len(step)):
-            score += step[e] * row[e]
-        margin += Y[i] * score
-        moved = min(max(half + (one - margin) / width, zero), one)
-        shares[i] = moved
-        change = (moved - p) * Y[i]
+            s0, s1 = s0 + step[e] * row0[e], s1 + step[e] * row1[e]
+            s2, s3 = s2 + step[e] * row2[e], s3 + step[e] * row3[e]
+        change[0], change[1], change[2], change[3] = s0, s1, s2, s3
+        change[n - k :] = zero
+        for q in range(min(4, n - k)):
+            i = at[k + q]
+            p, moved = shares[i], half + (one - margin[k + q] - Y[i] * change[q]) / width
+            shares[i] = min(max(moved, zero), one)
+            change[q] = (shares[i] - p) * Y[i]
+            total += shares[i] - p
+        c0, c1, c2, c3 = change[0], change[1], change[2], change[3]
         for e in range(len(g)):
-            g[e] += change * row[e]
-        total += moved - p
+            g[e] += c0 * row0[e] + c1 * row1[e] + c2 * row2[e] + c3 * row3[e]
     return total
