@@ -80,7 +80,7 @@ def test_rows_that_follow_a_step_do_so_for_all(widest, monkeypatch):
 
     restored(machines, bits, widest)
     assert np.median(outside(ASCENDED) / outside(source)) > 0.8, "nobody follows"
-    restored(machines, bits, widest, run._direction(bits, imbalance(machines, source)))
+    restored(machines, bits, widest, run.steps.direction(bits, imbalance(machines, source)))
     assert np.median(outside(ASCENDED) / outside(source)) < 0.4
     assert_true_planes(machines)
 
@@ -228,7 +228,7 @@ def test_few_bits_are_balanced_in_more_directions_if_rows_enough_are_free(monkey
     monkeypatch.setattr(shared_hessian, "FEWEST", 24)
     monkeypatch.setattr(proof, "DIRECTIONS", 24)
     machines = after_steps(1)
-    most, seeker = machines.directions().shape[1], Proof(machines, Bounds.of(machines, 0.1), None, None)
+    most, seeker = machines.directions().shape[1], Proof(machines, Bounds.of(machines, 0.1), None)
     enough = balance.MANY_MOVE * balance.FREE_PER_DIRECTION * most
     assert seeker._n_directions(proof.NOT_MANY, enough) == most > 24
     assert seeker._n_directions(proof.NOT_MANY + 1, enough) == 24

@@ -8,7 +8,6 @@ price of smoothing grows when some rows move for all. So hardly an attempt is ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.svm import dual, near
 from sihash.svm.balance import FREE_PER_DIRECTION, MANY_MOVE, SOME_MOVE, Balance, DualPoint, spacing
+from sihash.svm.quasi_newton import QuasiNewton
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
 
 RIPE_SHARE = 0.1  # of the allowed gap: while a step gains more, no proof is tried
@@ -64,20 +64,10 @@ class Bounds:
 
 
 class Proof:
-    """Seeks bounds for the length of a solve.
+    """Seeks bounds for the length of a solve. ``steps`` are those that the rows follow, too."""
 
-    ``direction(bits, r)`` is the quasi-Newton step at ``r``; ``remember(bits, step, change)`` takes in by how
-    much steps changed ``r``.
-    """
-
-    def __init__(
-        self,
-        machines: SmoothMachines,
-        bounds: Bounds,
-        direction: Callable[[Array, Array], Array],
-        remember: Callable[[Array, Array, Array], None],
-    ) -> None:
-        self.M, self.bounds, self.direction, self.remember = machines, bounds, direction, remember
+    def __init__(self, machines: SmoothMachines, bounds: Bounds, steps: QuasiNewton) -> None:
+        self.M, self.bounds, self.steps = machines, bounds, steps
         self.n_plain = PLAIN_STEPS_WARM if machines.W.any() else PLAIN_STEPS
         self.balance: Balance | None = None
         # Of r outside the strongest directions: ½‖r‖² at the last step, and how much of it a step leaves.
@@ -151,13 +141,14 @@ class Proof:
         if again:  # where the last attempt failed, another would
             few = np.count_nonzero(self.follow[bits]) <= FEW_BITS
             worth = ~self.bounds.closed[bits] & (
-                self.bounds.upper[bits] - point.value <= (FAILED if few else FAR) * allowed)
+                self.bounds.upper[bits] - point.value <= (FAILED if few else FAR) * allowed
+            )
             expected = np.where(few & self.follow[bits], LITTLE * allowed + price, expected)
         if 2 * np.count_nonzero(worth & (expected <= HOPE * allowed)) < enough or not n_free:
             return none
         if again and not self.follow[bits].any():
             return worth, np.zeros_like(point.r)
-        step = self.direction(bits, point.r)
+        step = self.steps.direction(bits, point.r)
         gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
         if 2 * np.count_nonzero(worth & (gain <= RIPE_SHARE * allowed)) < enough:
             return none
@@ -189,11 +180,11 @@ class Proof:
         for _ in range(PASSES):
             here = self._dual_point(point.bits, far, slots)
             here = DualPoint(here.bits, point.columns[far], here.slots, here.r, here.value)
-            step = length[far, None] * self.direction(here.bits, here.r)
+            step = length[far, None] * self.steps.direction(here.bits, here.r)
             near.follow(self.M, here, step)
             slots[far], length[far] = ASCENDED, 1
             there = self._dual_point(point.bits, far, slots)
-            self.remember(there.bits, step, there.r - here.r + step)
+            self.steps.remember(there.bits, step, there.r - here.r + step)
             far = far[self._outside(there.r) > LITTLE * self.bounds.allowed(there.bits)]
             if not len(far):
                 break

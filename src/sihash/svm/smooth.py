@@ -31,17 +31,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash import memory
 from sihash._typing import Array
-from sihash.svm import lbfgs, linesearch, ocas, slopes
+from sihash.svm import linesearch, ocas, slopes
 from sihash.svm.balance import FEW_MOVE, MANY_MOVE
-from sihash.svm.band import BandHessian
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.machines import Log, Solution
 from sihash.svm.moves import Moves, in_few_directions
 from sihash.svm.proof import FEW_BITS, RIPE_SHARE, Bounds, Proof
+from sihash.svm.quasi_newton import QuasiNewton
 from sihash.svm.repeats import find_repeats
 from sihash.svm.smooth_machines import ASCENDED, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
 from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
-from sihash.threads import map_threads
 
 SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
 TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
@@ -82,11 +81,11 @@ class _Run:
         self.n_taken = 0
         self.every = max(1, len(self.rows) // ENOUGH_ROWS)
         self.changed = 0.0  # share of the slopes that the last pass changed
-        self.own: dict[int, BandHessian] = {}
+        self.steps = QuasiNewton(machines)
         self.n_steps = np.zeros(machines.m, dtype=np.intp)
         machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
         self.bounds = Bounds.of(machines, tol)
-        self.proof = Proof(machines, self.bounds, self._direction, self._remember)
+        self.proof = Proof(machines, self.bounds, self.steps)
         self.start_W, self.start_upper = machines.W.copy(), self.bounds.upper.copy()
         self.bits = np.flatnonzero(~self.bounds.closed)
         self.repeats = None if words is None else find_repeats(words, machines.W, self.bits)
@@ -123,9 +122,9 @@ class _Run:
             M.refine_hessian(bits)
         late = self.n_taken - OWN_HESSIAN_AFTER
         if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
-            self._take_own_hessians()
+            self.steps.take_own_hessians(bits)
         gradient = self.gradient
-        direction = self._direction(bits, gradient)
+        direction = self.steps.direction(bits, gradient)
         if self.n_taken:
             moves = Moves.of(direction)
         else:
@@ -143,38 +142,10 @@ class _Run:
         move = t[:, None] * direction
         M.W[bits] += move
         self._evaluate(moves.times(t))
-        self._remember(bits, move, self.gradient - gradient)
+        self.steps.remember(bits, move, self.gradient - gradient)
         self.n_taken += 1
         self.n_steps[bits] += 1
         self._close_bits()
-
-    def _take_own_hessians(self) -> None:
-        M, bits = self.M, self.bits
-
-        def take(k: int) -> BandHessian:
-            return BandHessian.at(self.rows, k, float(M.width[bits[k]]), M.C)
-
-        self.own.update(zip(bits.tolist(), map_threads(take, range(len(bits))), strict=True))
-        M.rho[bits], M.scale[bits] = 0, 1  # pairs measured against another matrix do not fit this one
-
-    def _solve_hessian(self, bits: Array, Q: Array) -> Array:
-        """Apply each bit's inverse Hessian, its own or the shared one, to its row of ``Q``."""
-        shared = np.array([j not in self.own for j in bits.tolist()], dtype=bool)
-        out = np.empty_like(Q)
-        if shared.any():
-            out[shared] = self.M.hessian.solve(Q[shared])
-
-        def own(k: int) -> None:
-            out[k] = self.own[int(bits[k])].solve(Q[k])
-
-        map_threads(own, np.flatnonzero(~shared).tolist())
-        return out
-
-    def _hessian_norms(self, bits: Array, Q: Array) -> Array:
-        """``q · H⁻¹ q`` for the rows of ``Q``."""
-        if self.own:
-            return np.einsum("jd,jd->j", Q, self._solve_hessian(bits, Q))
-        return self.M.hessian.norms(Q)
 
     def _evaluate(self, move: Moves | None) -> None:
         """Move the margins; the slopes there become planes, and their sum the gradient ``w − C Σ p y φ``."""
@@ -225,33 +196,6 @@ class _Run:
             return
         self.rows.map(_drop, self.bits, np.flatnonzero(still), self.n_taken > 0)
         self.bits, self.gradient = self.bits[still], self.gradient[still]
-
-    def _direction(self, bits: Array, gradient: Array) -> Array:
-        """L-BFGS, all these bits at once; a pair with ``rho = 0`` drops out by itself."""
-        M = self.M
-        q, pairs = gradient.copy(), (M.pairs_s, M.pairs_y, M.rho, bits)
-        alpha = lbfgs.before_hessian(q, *pairs)
-        h = M.scale[bits, None] * self._solve_hessian(bits, q)
-        lbfgs.behind_hessian(h, alpha, *pairs)
-        uphill = np.einsum("jd,jd->j", h, gradient) <= 0
-        if uphill.any():
-            # Pairs or a band's Hessian spoilt by rounding: the shared Hessian always leads downhill.
-            for j in bits[uphill].tolist():
-                self.own.pop(j, None)
-            M.rho[bits[uphill]], M.scale[bits[uphill]] = 0, 1
-            h[uphill] = M.hessian.solve(gradient[uphill])
-        return -h
-
-    def _remember(self, bits: Array, s: Array, y: Array) -> None:
-        """That moves ``s`` of the weights of ``bits`` changed their gradients by ``y``."""
-        M = self.M
-        curvature = np.einsum("jd,jd->j", s, y)
-        norms = np.einsum("jd,jd->j", s, s) * np.einsum("jd,jd->j", y, y)
-        good = curvature > 1e-8 * np.sqrt(norms)
-        s, y, bits, curvature = s[good], y[good], bits[good], curvature[good]
-        lbfgs.remember(M.pairs_s, M.pairs_y, M.rho, bits, s, y, curvature)
-        along = self._hessian_norms(bits, y)
-        M.scale[bits] = np.where(along > 0, curvature / np.maximum(along, 1e-300), 1.0)
 
     def put_back(self) -> None:
         if len(self.bits):
