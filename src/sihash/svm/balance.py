@@ -204,19 +204,23 @@ def _follow(
     Rows that balance go on from there, others are done: returns ``Σ y φ`` times the changes of their shares
     (bits × d), and the sums of these, if there are any.
     """
-    margins = block.scratch["Z"], columns, take_shares(block, bits, slots), block["Y"], bits, width
+    shares = take_shares(block, bits, slots)
+    margins = block.scratch["Z"], columns, shares, block["Y"], bits, width
     if V is not None:
         _project(block, V, every)
-    Phi, own = block["Phi"], (block.scratch[name] for name in ("M", "shares", "sign"))
+    own = tuple(block.scratch[name] for name in ("M", "shares", "sign"))
+    _set_out(0, every, *margins, *own)
     if ahead is None:
-        _set_out(np.zeros_like(block.scratch["M"]), 0, every, *margins, *own)
-    else:
-        _set_out(product(Phi[::every], ahead), 0, every, *margins, *own)
-    if ahead is None or every == 1:
         return None
-    changes = product(Phi[first::every], ahead)
-    total = _go_along(changes, first, every, *margins)
-    return _sum_up(block, changes, first, every), total
+    Phi, all_columns = block["Phi"], np.arange(len(bits))
+    _change(product(Phi[::every], ahead), *own, all_columns, width)
+    if every == 1:
+        return None
+    R = product(Phi[first::every], ahead)
+    theirs = np.empty((3, *R.shape), np.float32)
+    _set_out(first, every, *margins, *theirs)
+    _change(R, *theirs, all_columns, width)
+    return _sum_up(block, R, first, every), _write(R, *theirs[1:], bits, shares, first, every)
 
 
 def take_shares(block: Block, bits: Array, slots: Array) -> Array:
@@ -288,16 +292,12 @@ def where_share_is(p: np.float32, z: np.float32, width: np.float32) -> np.float3
     Shares that were moved before need not fit that.
     """
     half, one = np.float32(0.5), np.float32(1)
-    if p >= 1:
-        return min(z, one - half * width)
-    if p <= 0:
-        return max(z, one + half * width)
-    return one + (half - p) * width
+    low, high = min(z, one - half * width), max(z, one + half * width)
+    return low if p >= one else high if p <= 0 else one + (half - p) * width
 
 
 @numba.njit(nogil=True, cache=True)
 def _set_out(
-    scores: Array,
     start: int,
     every: int,
     Z: Array,
@@ -310,42 +310,15 @@ def _set_out(
     before: Array,
     sign: Array,
 ) -> None:
-    """Margins moved by changes of ``scores``, counted from where a margin has its share."""
-    for i in range(len(scores)):
+    """Margins where they have their shares, these shares, and signs."""
+    all_bits = len(bits) == shares.shape[1] and len(columns) == Z.shape[1]  # nothing to look up then
+    for i in range(len(M)):
         row = start + i * every
         for k in range(len(bits)):
-            p, y = shares[row, bits[k]], np.float32(Y[row, bits[k]])
-            M[i, k] = where_share_is(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
-            before[i, k], sign[i, k] = p, y
-
-
-@numba.njit(nogil=True, cache=True)
-def _go_along(
-    scores: Array,
-    start: int,
-    every: int,
-    Z: Array,
-    columns: Array,
-    shares: Array,
-    Y: Array,
-    bits: Array,
-    width: Array,
-) -> Array:
-    """Shares where margins moved by changes of ``scores`` have them.
-
-    The scores become the changes of the shares times ``y``; returns the sums of these changes.
-    """
-    zero, half, one = np.float32(0), np.float32(0.5), np.float32(1)
-    total = np.zeros(len(bits))
-    for i in range(len(scores)):
-        row = start + i * every
-        for k in range(len(bits)):
-            p, y = shares[row, bits[k]], np.float32(Y[row, bits[k]])
-            margin = where_share_is(p, Z[row, columns[k]], width[k]) + y * scores[i, k]
-            moved = min(max(half + (one - margin) / width[k], zero), one)
-            shares[row, bits[k]], scores[i, k] = moved, (moved - p) * y
-            total[k] += moved - p
-    return total
+            j, column = (k, k) if all_bits else (bits[k], columns[k])
+            p = shares[row, j]
+            M[i, k] = where_share_is(p, Z[row, column], width[k])
+            before[i, k], sign[i, k] = p, Y[row, j]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -388,17 +361,20 @@ def _pull_few(
 @numba.njit(nogil=True, cache=True)
 def _write(R: Array, before: Array, sign: Array, bits: Array, out: Array, start: int, every: int) -> Array:
     """The new shares to ``out``; returns the sums of their changes."""
-    total = np.zeros(len(bits))
+    all_bits = len(bits) == out.shape[1]
+    total = np.zeros(len(bits), np.float32)
     for i in range(len(R)):
         for k in range(len(bits)):
-            change = R[i, k] * sign[i, k]
-            out[start + i * every, bits[k]] = before[i, k] + change
+            j, change = k if all_bits else bits[k], R[i, k] * sign[i, k]
+            out[start + i * every, j] = before[i, k] + change
             total[k] += change
     return total
 
 
 @numba.njit(nogil=True, cache=True)
 def _copy(source: Array, target: Array, bits: Array) -> None:
+    all_bits = len(bits) == source.shape[1]
     for i in range(len(source)):
-        for j in bits:
+        for k in range(len(bits)):
+            j = k if all_bits else bits[k]
             target[i, j] = source[i, j]
