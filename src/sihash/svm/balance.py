@@ -21,10 +21,10 @@ import numpy as np
 from sihash import memory
 from sihash._typing import Array
 from sihash.svm.blocks import Block, Projection, RowBlocks
-from sihash.svm.cholesky import cholesky, cholesky_solve
+from sihash.svm.cholesky import cholesky_each, solve_each
 from sihash.svm.products import add_product, product
 from sihash.svm.smooth_machines import ASCENDED, SmoothMachines
-from sihash.threads import map_threads
+from sihash.threads import map_threads, n_threads_of_team
 
 MANY_MOVE = 3  # two of three rows move, ...
 SOME_MOVE = 6  # ... or one of six, where little is left to balance, ...
@@ -114,7 +114,7 @@ class Balance:
         next one puts that right. A move that leads away by this measure is made again, half as long.
         """
         n, k = inside.shape
-        equations, far, least = Equations(self.rows, C, k), np.arange(n), np.full(n, np.inf)
+        equations, far, least = Equations(self.rows, C, n, k), np.arange(n), np.full(n, np.inf)
         at, best, origin, moves = np.zeros((4, n, k))
         missing = np.full(n, np.inf)  # at the origin of the moves
         for solution in range(SOLUTIONS + 1):
@@ -143,34 +143,26 @@ class Balance:
 class Equations:
     """The curvature ``A`` of each bit in the directions, factorised."""
 
-    def __init__(self, rows: RowBlocks, C: float, n_directions: int) -> None:
-        self.rows, self.C, self.n_directions = rows, C, n_directions
-        self.factors: dict[int, Array] = {}  # by the column of the bit
+    def __init__(self, rows: RowBlocks, C: float, n_bits: int, n_directions: int) -> None:
+        self.rows, self.C = rows, C
+        self.factors = np.empty((n_bits, n_directions, n_directions))
 
     def take(self, columns: Array, width: Array) -> None:
         """From the rows that are in the band of these bits now."""
-        parts = self.rows.parts(_curvature, columns, width, self.n_directions)
+        parts = self.rows.parts(_curvature, columns, width, self.factors.shape[1])
+        A = self.C * np.add.reduce(parts, dtype=np.float64)
+        diagonals = np.einsum("jkk->jk", A)
+        mean = diagonals.mean(axis=1, keepdims=True)
+        diagonals += np.where(mean > 0, RIDGE * mean, 1)  # so that they can be solved with
 
-        def factor(k: int) -> Array:
-            curvature = np.add.reduce([part[k] for part in parts], dtype=np.float64)
-            return cholesky(_made_safe(self.C * curvature))
+        def factorise(some: Array) -> None:
+            self.factors[columns[some]] = cholesky_each(A[some])
 
-        self.factors.update(zip(columns.tolist(), map_threads(factor, range(len(columns))), strict=True))
+        map_threads(factorise, np.array_split(np.arange(len(A)), n_threads_of_team()))
 
     def solve(self, columns: Array, right: Array) -> Array:
         """``A⁻¹`` of each of these bits times its row of ``right``."""
-
-        def solve(k: int) -> Array:
-            return cholesky_solve(self.factors[int(columns[k])], right[k])
-
-        return np.array(map_threads(solve, range(len(columns)))).reshape(right.shape)
-
-
-def _made_safe(matrix: Array) -> Array:
-    """With a little on its diagonal, so that it can be solved with."""
-    mean = np.trace(matrix) / len(matrix)
-    matrix[np.diag_indices(len(matrix))] += RIDGE * mean if mean > 0 else 1
-    return matrix
+        return solve_each(self.factors, columns, right)
 
 
 # What the rows do. Scratch of a part, for those of its rows that balance: T = ΦV, and, with a column for each
@@ -264,16 +256,20 @@ def _pull(rows: RowBlocks, a: Array, columns: Array, width: Array) -> Array:
     return np.add.reduce(map_threads(pull, range(0, len(T), ROWS_AT_ONCE)), dtype=np.float64)
 
 
-def _curvature(rows: RowBlocks, columns: Array, width: Array, n_directions: int) -> list[Array]:
+def _curvature(rows: RowBlocks, columns: Array, width: Array, n_directions: int) -> Array:
     """``Σ t tᵀ / width`` of the rows in the band, for each of these bits."""
     T, M = rows.scratch["T"], rows.scratch["M"]
+    A = np.empty((len(columns), n_directions, n_directions), np.float32)
 
-    def own(k: int) -> Array:
+    def own(k: int) -> None:
         index = np.flatnonzero(np.abs(1 - M[:, columns[k]]) < width[k] / 2)
-        near = np.take(T, index, axis=0)[:, :n_directions]
-        return np.matmul(near.T, near) / width[k]
+        near = memory.empty((len(index), n_directions), np.float32)
+        _gather(T, index, near)
+        A[k] = np.matmul(near.T, near)
 
-    return map_threads(own, range(len(columns)))
+    map_threads(own, range(len(columns)))
+    A /= width[:, None, None]
+    return A
 
 
 def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> tuple[Array, Array]:
@@ -283,6 +279,15 @@ def _balance(block: Block, a: Array, bits: Array, width: Array, every: int) -> t
     _change(R, M, before, sign, np.arange(len(bits)), width)
     total = _write(R, before, sign, bits, block[f"pi{ASCENDED}"], 0, every)
     return _sum_up(block, R, 0, every), total
+
+
+@numba.njit(nogil=True, cache=True)
+def _gather(T: Array, index: Array, out: Array) -> None:
+    """These rows, as many columns as there is room for; NumPy would take them all."""
+    for i in range(len(index)):
+        row = T[index[i]]
+        for e in range(out.shape[1]):
+            out[i, e] = row[e]
 
 
 @numba.njit(nogil=True, cache=True)

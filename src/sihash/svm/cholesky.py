@@ -15,12 +15,23 @@ def cholesky(A: Array) -> Array:
 
 
 @numba.njit(nogil=True, cache=True)
-def cholesky_solve(L: Array, b: Array) -> Array:
-    """``A⁻¹ b`` for one vector."""
-    n, x = len(b), b.copy()
-    for i in range(n):
-        x[i] = (x[i] - np.dot(L[i, :i], x[:i])) / L[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= L[i, i]
-        x[:i] -= x[i] * L[i, :i]
-    return x
+def cholesky_each(A: Array) -> Array:
+    """The same for each of some matrices, one after another."""
+    L = np.empty_like(A)
+    for k in range(len(A)):
+        L[k] = np.linalg.cholesky(A[k])
+    return L
+
+
+@numba.njit(nogil=True, cache=True)
+def solve_each(L: Array, which: Array, B: Array) -> Array:
+    """``A⁻¹ b`` for each row ``b`` of ``B``, by the factor of ``A`` that is numbered in ``which``."""
+    X = B.copy()
+    for k in range(len(B)):
+        factor, x = L[which[k]], X[k]
+        for i in range(len(x)):
+            x[i] = (x[i] - np.dot(factor[i, :i], x[:i])) / factor[i, i]
+        for i in range(len(x) - 1, -1, -1):
+            x[i] /= factor[i, i]
+            x[:i] -= x[i] * factor[i, :i]
+    return X
