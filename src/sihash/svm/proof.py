@@ -33,7 +33,7 @@ DIRECTIONS = 64  # in which many bits are balanced: the curvature of each is as 
 NOT_MANY = 16  # ... and so many bits at most in all the strongest ones
 LITTLE = 0.07  # of the allowed gap: what rows near the margin of a few bits leave outside the directions ...
 PASSES = 6  # ... after so many steps at most
-FAILED = 10  # times the allowed gap: where a first attempt left more, another would
+FAILED = 10  # times the allowed gap: where an attempt left more, another would fail, too
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
 NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
 FEW_BITS = 8  # ... and for so few bits cost less than a step
@@ -140,14 +140,12 @@ class Proof:
         worth = ~self.bounds.closed[bits] & (expected <= FAR * allowed)
         if again:  # where the last attempt failed, another would
             few = np.count_nonzero(self.follow[bits]) <= FEW_BITS
-            worth = ~self.bounds.closed[bits] & (
-                self.bounds.upper[bits] - point.value <= (FAILED if few else FAR) * allowed
-            )
-            expected = np.where(few & self.follow[bits], LITTLE * allowed + price, expected)
+            gap = self.bounds.upper[bits] - point.value
+            worth = ~self.bounds.closed[bits] & (gap <= (FAILED if few else FAR) * allowed)
+            if few and n_free:
+                return worth, np.zeros_like(point.r)
         if 2 * np.count_nonzero(worth & (expected <= HOPE * allowed)) < enough or not n_free:
             return none
-        if again and not self.follow[bits].any():
-            return worth, np.zeros_like(point.r)
         step = self.steps.direction(bits, point.r)
         gain = -0.5 * np.einsum("jd,jd->j", step, point.r)  # that of another step, likely
         if 2 * np.count_nonzero(worth & (gain <= RIPE_SHARE * allowed)) < enough:
@@ -157,39 +155,41 @@ class Proof:
     def _restore(self, point: DualPoint, step: Array, k: int, widest: int, n_free: float) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
         M, bits, V = self.M, point.bits, self.M.directions()
-        follow, again = self.follow[bits], point.slots == ASCENDED
+        follow, length = self.follow[bits], np.where(point.slots == ASCENDED, AGAIN, 1)[:, None]
         if 0 < np.count_nonzero(follow) <= FEW_BITS:
-            point, follow = self._follow_near(point, follow), np.zeros_like(follow)
-        elif again.all() and not follow.any():
+            self._follow_near(point, np.flatnonzero(follow), length)
+            follow = np.zeros_like(follow)
+        elif (point.slots == ASCENDED).all() and not follow.any():
             widest = max(widest, SOME_MOVE)
         every = spacing(widest, n_free, k, M.rows.n_features if follow.any() else 0)
         if self.balance is None or self.balance.every != every or self.balance.V is not V:
             turn = 0 if self.balance is None else self.balance.turn
             self.balance = Balance(M.rows, V, every, turn)
-        length = np.where(again, AGAIN, 1) * follow
-        step = length[:, None] * step
+        step = length * follow[:, None] * step
         value = self.balance.restore(M, point, k, step, EVEN * self.bounds.allowed(bits))
         self.bounds.raise_lower(bits, value)
         worse = value < point.value  # too much was asked of the rows
         M.bundle.newest[bits[worse]] = point.slots[worse]
 
-    def _follow_near(self, point: DualPoint, which: Array) -> DualPoint:
-        """Let rows near the margin follow steps of the bits ``which``, until these have little outside."""
-        length, slots = np.where(point.slots == ASCENDED, AGAIN, 1), point.slots.copy()
-        far = np.flatnonzero(which)
+    def _follow_near(self, point: DualPoint, far: Array, length: Array) -> None:
+        """Let rows near the margins follow one step after another, until little is left outside.
+
+        The first is ``length`` times as long. It changes those of ``point`` that are numbered ``far``.
+        """
+        M, length = self.M, length[far]
         for _ in range(PASSES):
-            here = self._dual_point(point.bits, far, slots)
-            here = DualPoint(here.bits, point.columns[far], here.slots, here.r, here.value)
-            step = length[far, None] * self.steps.direction(here.bits, here.r)
-            near.follow(self.M, here, step)
-            slots[far], length[far] = ASCENDED, 1
-            there = self._dual_point(point.bits, far, slots)
-            self.steps.remember(there.bits, step, there.r - here.r + step)
-            far = far[self._outside(there.r) > LITTLE * self.bounds.allowed(there.bits)]
+            here = point.some(far)
+            step = length * self.steps.direction(here.bits, here.r)
+            near.follow(M, here, step)
+            point.slots[far] = ASCENDED
+            u, point.value[far] = M.bundle.point(M.C, here.bits, point.slots[far])
+            point.r[far] = M.W[here.bits] - u
+            self.steps.remember(here.bits, step, point.r[far] - here.r + step)
+            far = far[self._outside(point.r[far]) > LITTLE * self.bounds.allowed(here.bits)]
+            length = np.ones((len(far), 1))
             if not len(far):
                 break
-        after = self._dual_point(point.bits, np.arange(len(slots)), slots)
-        return DualPoint(point.bits, point.columns, slots, after.r, after.value)
+        self.bounds.raise_lower(point.bits, point.value)
 
     def _sweep(self, bits: Array) -> None:
         """Dual ascent where little is missing, if that may be enough for all, and these are few."""
