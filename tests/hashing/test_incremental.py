@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -664,6 +666,26 @@ def test_classes_that_came_and_went_count_too(monkeypatch, tmp_path):
         assert one.kernel_.anchors is not anchors
         assert one.classes_.tolist() == [0, 1, 2, 4, 6, 7, 8, 9]
         assert one.report_.n_removed == np.count_nonzero(y == 5)
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+def test_memory_goes_back_with_the_last_hasher_without_waiting_for_the_collector(solver):
+    """A solve that held on to itself would keep all rows, of every update, until Python looks for such."""
+    X, y = blobs(1500)
+    small(solver=solver).fit(X, y).remove_classes([0])  # what is made once is made now
+    gc.collect()
+    gc.disable()
+    try:
+        hasher = small(solver=solver).fit(X, y)
+        learners = [weakref.ref(hasher._learner.machines)]
+        for change in (lambda: hasher.remove([3]), lambda: hasher.remove_classes([1])):
+            change()
+            learners.append(weakref.ref(hasher._learner.machines))
+            assert learners[-2]() is None
+        del hasher, change
+        assert learners[-1]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_hasher_can_be_copied_after_an_update_that_took_no_step():

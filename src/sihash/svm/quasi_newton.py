@@ -21,6 +21,7 @@ class QuasiNewton:
     def direction(self, bits: Array, gradient: Array) -> Array:
         """L-BFGS, all these bits at once; a pair with ``rho = 0`` drops out by itself."""
         M = self.M
+        M.settle()
         q, pairs = gradient.copy(), (M.pairs_s, M.pairs_y, M.rho, bits)
         alpha = lbfgs.before_hessian(q, *pairs)
         h = M.scale[bits, None] * self._solve_hessian(bits, q)

@@ -112,7 +112,7 @@ class _Run:
             self._evaluate(None)
         else:
             self.gradient = M.W[bits] - M.bundle.point(M.C, bits, M.latest[bits])[0]
-        M.follow_rows()
+        M.prepare()
         self.proof.seek(bits, M.bundle.newest[bits], FEW_MOVE, self.n_free, 0)
         self._drop_closed()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class SmoothMachines(Machines):
         self.clock = 0
         self._hessian: SharedHessian | None = None
         self._directions: Array | None = None
-        self._following: Callable[[], None] | None = None  # waits for a Hessian that is on its way
+        self._following: Callable[[], SharedHessian] | None = None  # waits for one that is on its way
 
     def copy(self) -> SmoothMachines:
         twin = super().copy()
@@ -84,23 +85,14 @@ class SmoothMachines(Machines):
         return self._hessian
 
     def prepare(self) -> None:
-        if self._following is None:
-            self._following = start(self._follow_rows)
+        """Let the shared Hessian follow the rows, if groups of them came or went, until `settle` asks."""
+        if self._following is None and self._hessian is not None:
+            self._following = start(partial(self._hessian.following, self.rows, self.C))
 
     def settle(self) -> None:
-        """Wait for what `prepare` began."""
+        """Take over what `prepare` began."""
         if self._following is not None:
-            self._following()
-            self._following = None
-
-    def follow_rows(self) -> None:
-        """Let the shared Hessian follow the rows, if groups of them came or went since it was made."""
-        self.settle()
-        self._follow_rows()
-
-    def _follow_rows(self) -> None:
-        if self._hessian is not None:
-            followed = self._hessian.following(self.rows, self.C)
+            followed, self._following = self._following(), None
             if followed is not self._hessian:
                 self._take_hessian(followed, self._directions)  # strong is still what was strong before
 
