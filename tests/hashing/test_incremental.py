@@ -678,11 +678,11 @@ def test_memory_goes_back_with_the_last_hasher_without_waiting_for_the_collector
     try:
         hasher = small(solver=solver).fit(X, y)
         learners = [weakref.ref(hasher._learner.machines)]
-        for change in (lambda: hasher.remove([3]), lambda: hasher.remove_classes([1])):
-            change()
+        for change in ({"remove": [3]}, {"remove_classes": [1]}):
+            hasher.update(**change)
             learners.append(weakref.ref(hasher._learner.machines))
             assert learners[-2]() is None
-        del hasher, change
+        del hasher
         assert learners[-1]() is None
     finally:
         gc.enable()
