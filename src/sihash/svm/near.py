@@ -1,9 +1,9 @@
 """The rows near the margin of a bit, which follow its steps one after another.
 
-Where few bits are left, all rows are too many: of these the others, whose shares stay 0 or 1, need not be
-read. A step that costs a bit a fortieth of a pass over Φ can be taken several times, by every row that has
-room, and each shows the next one more of the bit's own curvature. What lies outside the strongest directions
-is soon in balance; inside, `sihash.svm.balance` sees to it.
+Where few bits are left, all rows are too many: the shares of most stay 0 or 1, and these need not be read.
+Every row that is near follows a step then, in a tenth of the time of a pass over Φ, and what that changes
+shows the next step more of the bit's own curvature. What is out of balance outside the strongest directions
+is soon little; inside, `sihash.svm.balance` sees to it.
 """
 
 from __future__ import annotations
