@@ -35,7 +35,7 @@ LITTLE = 0.07  # of the allowed gap: what rows near the margin of a few bits lea
 PASSES = 6  # ... after so many steps at most
 FAILED = 10  # times the allowed gap: where an attempt left more, another would fail, too
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
-NEAR = 1.2  # times the allowed gap: so near, a sweep of dual ascent may get there ...
+NEAR = 1.07  # times the allowed gap: so near, a sweep of dual ascent may get there ...
 FEW_BITS = 8  # ... and for so few bits cost less than a step
 
 
