@@ -68,14 +68,15 @@ def test_several_steps_leave_little_outside_the_directions(monkeypatch):
     seeker = Proof(machines, Bounds.of(machines, 0.05), QuasiNewton(machines))
     bits, moving = np.arange(3), np.array([0, 2])
     point = point_of(machines, bits, machines.latest[bits])
-    first, slot, known = seeker._outside(point.r), point.slots[1], np.count_nonzero(machines.rho[bits])
+    first, known = seeker._outside(point.r), np.count_nonzero(machines.rho[bits])
     with team():
-        seeker._follow_near(point, moving, np.ones((3, 1)))
-    left = seeker._outside(point.r)
+        after = seeker._follow_near(point, np.isin(bits, moving), np.ones((3, 1)))
+    left = seeker._outside(after.r)
     assert (left[moving] < 0.4 * first[moving]).all()
     assert left[1] == first[1]
-    np.testing.assert_array_equal(point.slots, [ASCENDED, slot, ASCENDED])
-    np.testing.assert_allclose(point.r[moving], imbalance(machines, ASCENDED)[moving])
+    np.testing.assert_array_equal(seeker._outside(point.r), first, "the point it came from is as it was")
+    np.testing.assert_array_equal(after.slots, [ASCENDED, point.slots[1], ASCENDED])
+    np.testing.assert_allclose(after.r[moving], imbalance(machines, ASCENDED)[moving])
     assert np.count_nonzero(machines.rho[bits]) > known
     assert_true_planes(machines)
 

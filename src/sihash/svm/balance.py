@@ -316,7 +316,7 @@ def _set_out(
     sign: Array,
 ) -> None:
     """Margins where they have their shares, these shares, and signs."""
-    all_bits = len(bits) == shares.shape[1] and len(columns) == Z.shape[1]  # nothing to look up then
+    all_bits = len(bits) == shares.shape[1] and len(columns) == Z.shape[1]  # in order: nothing to look up
     for i in range(len(M)):
         row = start + i * every
         for k in range(len(bits)):

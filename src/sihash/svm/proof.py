@@ -35,8 +35,8 @@ LITTLE = 0.07  # of the allowed gap: what rows near the margin of a few bits lea
 PASSES = 6  # ... after so many steps at most
 FAILED = 10  # times the allowed gap: where an attempt left more, another would fail, too
 EVEN = 0.1  # of the allowed gap: what may be left in the strongest directions
-NEAR = 1.07  # times the allowed gap: so near, a sweep of dual ascent may get there ...
-FEW_BITS = 8  # ... and for so few bits cost less than a step
+ALMOST = 1.07  # times the allowed gap: from there a sweep of dual ascent may get there ...
+FEW_BITS = 8  # ... for so few bits in less time than a step; and rows near their margins follow them
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class Proof:
     def _restore(self, point: DualPoint, step: Array, k: int, widest: int, n_free: float) -> None:
         """Restore the balance of a dual point; rows follow ``step`` where that is needed, and leads far."""
         M, bits, V = self.M, point.bits, self.M.directions()
-        follow, length = self.follow[bits], np.where(point.slots == ASCENDED, AGAIN, 1)[:, None]
+        first, follow = point, self.follow[bits]
+        length = np.where(first.slots == ASCENDED, AGAIN, 1)[:, None]
         if 0 < np.count_nonzero(follow) <= FEW_BITS:
-            self._follow_near(point, np.flatnonzero(follow), length)
-            follow = np.zeros_like(follow)
-        elif (point.slots == ASCENDED).all() and not follow.any():
+            point, follow = self._follow_near(first, follow, length), np.zeros_like(follow)
+        elif (first.slots == ASCENDED).all() and not follow.any():
             widest = max(widest, SOME_MOVE)
         every = spacing(widest, n_free, k, M.rows.n_features if follow.any() else 0)
         if self.balance is None or self.balance.every != every or self.balance.V is not V:
@@ -168,34 +168,34 @@ class Proof:
         step = length * follow[:, None] * step
         value = self.balance.restore(M, point, k, step, EVEN * self.bounds.allowed(bits))
         self.bounds.raise_lower(bits, value)
-        worse = value < point.value  # too much was asked of the rows
-        M.bundle.newest[bits[worse]] = point.slots[worse]
+        worse = value < first.value  # too much was asked of the rows
+        M.bundle.newest[bits[worse]] = first.slots[worse]
 
-    def _follow_near(self, point: DualPoint, far: Array, length: Array) -> None:
-        """Let rows near the margins follow one step after another, until little is left outside.
+    def _follow_near(self, first: DualPoint, which: Array, length: Array) -> DualPoint:
+        """Let rows near the margins of some bits follow steps, until little is left outside the directions.
 
-        The first is ``length`` times as long. It changes those of ``point`` that are numbered ``far``.
+        The first step is ``length`` times as long.
         """
-        M, length = self.M, length[far]
+        M, point, far = self.M, first.some(np.arange(len(first.bits))), np.flatnonzero(which)
         for _ in range(PASSES):
             here = point.some(far)
-            step = length * self.steps.direction(here.bits, here.r)
+            step = length[far] * self.steps.direction(here.bits, here.r)
             near.follow(M, here, step)
-            point.slots[far] = ASCENDED
+            point.slots[far], length = ASCENDED, np.ones_like(length)
             u, point.value[far] = M.bundle.point(M.C, here.bits, point.slots[far])
             point.r[far] = M.W[here.bits] - u
             self.steps.remember(here.bits, step, point.r[far] - here.r + step)
             far = far[self._outside(point.r[far]) > LITTLE * self.bounds.allowed(here.bits)]
-            length = np.ones((len(far), 1))
             if not len(far):
                 break
         self.bounds.raise_lower(point.bits, point.value)
+        return point
 
     def _sweep(self, bits: Array) -> None:
         """Dual ascent where little is missing, if that may be enough for all, and these are few."""
         M, bits = self.M, bits[~self.bounds.closed[bits]]
-        near = self.bounds.upper[bits] - self.bounds.lower[bits] <= NEAR * self.bounds.allowed(bits)
-        if not 0 < len(bits) <= FEW_BITS or not near.all():
+        gap = self.bounds.upper[bits] - self.bounds.lower[bits]
+        if not 0 < len(bits) <= FEW_BITS or (gap > ALMOST * self.bounds.allowed(bits)).any():
             return
         slots = M.bundle.newest[bits]
         for slot in np.unique(slots):

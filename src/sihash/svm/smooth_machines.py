@@ -90,9 +90,9 @@ class SmoothMachines(Machines):
             self._following = start(partial(self._hessian.following, self.rows, self.C))
 
     def settle(self) -> None:
-        """Take over what `prepare` began."""
+        """Take over what `prepare` began, for the rows as they are now."""
         if self._following is not None:
-            followed, self._following = self._following(), None
+            followed, self._following = self._following().following(self.rows, self.C), None
             if followed is not self._hessian:
                 self._take_hessian(followed, self._directions)  # strong is still what was strong before
 
