@@ -7,6 +7,8 @@ from svm_problems import problem
 from sihash.svm import shared_hessian
 from sihash.svm.blocks import BLOCK_ROWS, Block, Memory, RowBlocks
 from sihash.svm.shared_hessian import _evenly_spaced, _grams_of_part
+from sihash.svm.smooth_machines import SmoothMachines
+from sihash.threads import team
 
 
 def test_the_gram_matrix_reads_no_row_that_was_let_go():
@@ -132,6 +134,20 @@ def test_a_group_that_doubled_is_taken_anew_and_one_that_grew_a_little_is_not():
     grown = RowBlocks(doubled.blocks[:-2])
     grown.blocks[0].n -= 50
     assert first.following(grown, 3.0) is first
+
+
+@pytest.mark.usefixtures("all_rows")
+def test_one_on_its_way_is_that_of_the_rows_when_it_is_asked_for():
+    """As after a solve that was cut short: what was begun then is not what the next one needs."""
+    machines = SmoothMachines(rows_of([0, 1, 2, 3]), 3.0)
+    assert_close(machines.hessian, shared_hessian.of_all_rows(machines.rows, 3.0))
+    with team(2):
+        machines.rows = rows_of([0, 1, 2])
+        machines.prepare()
+        machines.rows = rows_of([0, 2])
+        machines.settle()
+    assert_close(machines.hessian, shared_hessian.of_all_rows(rows_of([0, 2]), 3.0))
+    assert machines._following is None
 
 
 def test_where_it_would_cost_more_than_it_saves_it_stays(monkeypatch):
