@@ -94,7 +94,7 @@ def test_the_same_hash_functions_as_local_through_every_change(client, solver, t
     same = (remote.transform(X) == local.transform(X)).all(axis=1)
     assert same.mean() > 0.9
     proba = remote.predict_proba(X[same])
-    np.testing.assert_allclose(proba, local.predict_proba(X[same]), atol=0.2)
+    assert np.abs(proba - local.predict_proba(X[same])).mean() < 0.02
     assert len(twin.ids_) == 3000, "a copy goes its own way"
     assert_books_are_kept(twin)
     remote.save(tmp_path / "model")

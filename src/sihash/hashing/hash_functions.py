@@ -1,4 +1,4 @@
-"""What learning leaves behind: hash functions, and a second stage that sees classes in their codes."""
+"""What learning leaves behind: hash functions, and what sees classes in their margins and codes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sihash import codes, labels
+from sihash import labels
 from sihash._typing import Array
 from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher, check_shapes
 from sihash.hashing.calibration import probabilities
+from sihash.hashing.class_probability import margin_proba, margin_scores
 from sihash.hashing.learner import second_stage
 from sihash.hashing.objective import Objective
 from sihash.kernel import KernelMap
@@ -29,6 +30,7 @@ class HashFunctions(Hasher):
     class_coef_: Array
     objective_: Objective
     _calibration: Array
+    _margins: Array
 
     def transform(self, X: Any) -> Any:
         """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
@@ -41,20 +43,31 @@ class HashFunctions(Hasher):
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
 
     def predict(self, X: Any) -> Array:
-        """The class that the second stage sees in the code of each row."""
-        B = codes.sign(self.decision_function(X))
-        return self.classes_[np.argmax(second_stage(B, self.class_coef_), axis=1)]
+        """The class that the margins of each row are likeliest to come from."""
+        scores = margin_scores(self.decision_function(X), self._margin_head())
+        return self.classes_[np.argmax(scores, axis=1)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities (n × n_classes) by the second stage, calibrated on the training rows."""
-        return self.code_proba(codes.sign(self.decision_function(X)))
+        """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on."""
+        return self.margin_proba(self.decision_function(X))
+
+    def margin_proba(self, margins: Array) -> Array:
+        """Class probabilities (n × n_classes, float32) of margins (n × n_bits) by `decision_function`."""
+        check_is_fitted(self)
+        return margin_proba(margins, self._margin_head())
 
     def code_proba(self, B: Array) -> Array:
-        """Class probabilities of codes (n × n_bits): ±1, or between them where a bit is in doubt."""
+        """Class probabilities of codes (n × n_bits), for what only has one, by the second stage.
+
+        Bits are ±1, or between them where they are in doubt.
+        """
         return probabilities(second_stage(B, self.class_coef_), self._calibrated())
 
     def _calibrated(self) -> Array:
         return self._calibration
+
+    def _margin_head(self) -> Array:
+        return self._margins
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "bit_coef_")
@@ -68,6 +81,7 @@ class HashFunctions(Hasher):
             "bit_coef": self.bit_coef_,
             "class_coef": self.class_coef_,
             "calibration": self._calibrated(),
+            "class_margins": self._margin_head(),
         }
         return header, tensors
 
@@ -77,8 +91,8 @@ class HashFunctions(Hasher):
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
-        check_shapes(tensors, shapes | {"calibration": (1 + n_classes,)})
-        self._calibration = tensors["calibration"]
+        check_shapes(tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)})
+        self._calibration, self._margins = tensors["calibration"], tensors["class_margins"]
         self.objective_ = Objective(
             *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
         )

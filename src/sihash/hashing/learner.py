@@ -18,16 +18,18 @@ from sihash.engines import Engine, RowsLost
 from sihash.engines.parted import PartedRows
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate
+from sihash.hashing.class_probability import learn_class_margins
 from sihash.hashing.objective import Objective, multiclass_svm, objective
 from sihash.hashing.report import Report, Round
 from sihash.hashing.settings import Settings
 from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
-from sihash.svm import MulticlassSolution, solve_multiclass
+from sihash.svm import MulticlassSolution, shared_hessian, solve_multiclass
 from sihash.svm.binary import make_machines, solve_machines
 from sihash.svm.blocks import Block
 from sihash.svm.counting import Snapshot
 from sihash.svm.machines import Machines
+from sihash.svm.smooth_machines import SmoothMachines
 from sihash.threads import start
 
 Result = TypeVar("Result")
@@ -62,6 +64,7 @@ class Learner:
     first_classes: list[Hashable]
     class_svm: MulticlassSolution | None = None
     calibration: Array | None = None
+    margin_head: Array | None = None
 
     def twin(self) -> Learner:
         return replace(
@@ -71,6 +74,7 @@ class Learner:
             labels=list(self.labels),
             key_of=self.key_of.copy(),
             calibration=None,
+            margin_head=None,
         )
 
     def rebuilt(self, kernel: KernelMap, X: Array, y: Array, pair: Array) -> Learner:
@@ -80,7 +84,14 @@ class Learner:
             kernel, {"X": X, "y": y, "pair": pair, "key": keys}, self.settings.n_groups, self.table.words
         )
         machines = make_machines(rows, self.settings.C_x, self.settings.method)
-        return replace(self, kernel=kernel, machines=machines, table=self.table.copy(), calibration=None)
+        return replace(
+            self,
+            kernel=kernel,
+            machines=machines,
+            table=self.table.copy(),
+            calibration=None,
+            margin_head=None,
+        )
 
     def run(self, report: Report) -> None:
         """Algorithm 1 from the present codes and weights, until the codes stay or the rounds are over."""
@@ -171,6 +182,26 @@ class Learner:
             H, y = (np.concatenate(column) for column in zip(*sample, strict=True))
             self.calibration = calibrate(second_stage(H, self.class_svm.W), self._positions()[y])
         return self.calibration
+
+    def class_margins(self) -> Array:
+        """The head of the class probabilities of margins, made when it is first asked for."""
+        if self.margin_head is None:
+            words = self.table.main_words(self.live)
+            self.margin_head = self.with_rows(
+                lambda: learn_class_margins(
+                    self.machines.rows, self.machines.W, self._positions(), words, self._leverage
+                )
+            )
+        return self.margin_head
+
+    def _leverage(self, Phi: Array) -> Array:
+        """``C φᵀH⁻¹φ`` of rows of Φ: how far a row moves its own score."""
+        machines = self.machines
+        if isinstance(machines, SmoothMachines):
+            hessian = machines.hessian
+        else:
+            hessian = shared_hessian.of_all_rows(machines.rows, machines.C)
+        return machines.C * hessian.norms(Phi)
 
     def hashes(self) -> tuple[Array, Array]:
         """The packed codes that rows hash to, in the order in which they came, and which are certain."""

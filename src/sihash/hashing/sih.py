@@ -420,10 +420,14 @@ class SIH(HashFunctions):
         """Fitted when first asked for, from the rows that the learner holds."""
         return super()._calibrated() if self._learner is None else self._learner.calibrate()
 
+    def _margin_head(self) -> Array:
+        """Learned when first asked for, as the calibration."""
+        return super()._margin_head() if self._learner is None else self._learner.class_margins()
+
     def _restore(self, stored: persistence.StoredLearner) -> None:
         engine = open_engine(self.engine)
         self._learner = stored.restore(self._settings(), engine, self.kernel_, self.class_coef_)
-        self._learner.calibration = self._calibration
+        self._learner.calibration, self._learner.margin_head = self._calibration, self._margins
         self._stored = None
 
     # Checks.

@@ -1,0 +1,137 @@
+"""Class probabilities from the margins of a vector: what `SIH.predict` answers by.
+
+The margins of a class scatter around a mean of their own, near its word, and all classes scatter alike. So
+the classes are told apart by a linear discriminant over margins that are clipped where the hinge is flat:
+``p_k ∝ exp(t (μ_kᵀ Σ⁻¹ f − ½ μ_kᵀ Σ⁻¹ μ_k))`` with ``f = clip(margins, −1, 1)``.
+
+The SVMs have fitted the training rows, whose margins are wider than those of rows to come. The slope ``t``
+is therefore set by margins as they would be had the SVMs never seen the row: leaving row i out moves its
+score by about ``C π_i φ_iᵀ H⁻¹ φ_i`` against its bit, H the Hessian of the SVMs, π_i the slope of its hinge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from sihash._typing import Array
+from sihash.svm.blocks import Block, RowBlocks
+
+N_ROWS, ROWS_PER_CLASS = 10_000, 20  # for means and scatter: so many in all, and of each class, if there are
+N_LEFT_OUT = 2000  # rows that tell how the SVMs do on rows to come
+PRIOR_ROWS = 5  # rows that a class word counts for in the mean of its class
+RIDGE, LEAST = 0.05, 1e-3  # added to the variances: a share of their mean, and of a margin of 1
+LOWEST, HIGHEST = -9.0, 0.0  # logarithm of the slope t: 0 would be right if margins were normal
+
+
+def learn_class_margins(
+    rows: RowBlocks, W: Array, positions: Array, words: Array, leverage: Callable[[Array], Array]
+) -> Array:
+    """The head (n_classes × (n_bits + 1)) for trained SVMs ``W`` (n_bits × d), from a sample of their rows.
+
+    ``positions`` has the row of the head for every class number, ``words`` are those of the classes, and
+    ``leverage`` gives ``C φᵀH⁻¹φ`` of rows of Φ.
+    """
+    V = W.T.astype(np.float32)
+    sizes = sum(rows.map(_count_classes, len(positions)))
+    every = np.maximum(1, sizes // max(ROWS_PER_CLASS, N_ROWS // len(words)))
+    scores, y = _joined(rows.map(_some_of_each_class, V, every))
+    Phi, bits, own = _joined(rows.map(_evenly_spaced, max(1, len(rows) // N_LEFT_OUT)))
+    sample = LeftOut(Phi @ V, bits, positions[own], leverage(Phi))
+    return class_margins(scores, positions[y], words, sample)
+
+
+def _count_classes(block: Block, n_classes: int) -> Array:
+    return np.bincount(block["y"], minlength=n_classes)
+
+
+def _some_of_each_class(block: Block, V: Array, every: Array) -> tuple[Array, Array]:
+    """Scores and classes of every ``every[k]``-th row of class k."""
+    order = np.argsort(block["y"], kind="stable")
+    y = block["y"][order]
+    rank = np.arange(len(y)) - np.searchsorted(y, y)  # within the class
+    chosen = order[rank % every[y] == 0]
+    return block["Phi"][chosen] @ V, block["y"][chosen]
+
+
+def _evenly_spaced(block: Block, every: int) -> tuple[Array, Array, Array]:
+    return block["Phi"][::every], block["Y"][::every], block["y"][::every]
+
+
+def _joined(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Some training rows, to see how the SVMs do on rows that they were not trained on."""
+
+    scores: Array  # n × n_bits, by the trained SVMs
+    bits: Array  # n × n_bits, the ±1 that they were trained to give
+    y: Array  # positions of their classes
+    leverage: Array  # C φᵀH⁻¹φ of each row
+
+    def without_themselves(self) -> Array:
+        """Scores as they would be had each row not been trained on."""
+        slope = np.clip(2.5 - 2 * self.bits * self.scores, 0, 1)  # of the hinge, its kink rounded off
+        return self.scores - self.bits * slope * self.leverage[:, None]
+
+
+def class_margins(scores: Array, y: Array, words: Array, sample: LeftOut) -> Array:
+    """The head (float32, the offset last) for `margin_proba`.
+
+    ``scores`` (n × n_bits) and class positions ``y`` are those of training rows, ``words`` (±1) of classes.
+    """
+    F, unseen = clipped(scores), clipped(sample.without_themselves())
+    own = words[sample.y]
+    toward = np.mean(unseen * own, axis=0)  # how far a bit follows its word on rows to come ...
+    lost = np.mean((clipped(sample.scores) - unseen) * own, axis=0)  # ... and less than on training rows
+    n = np.bincount(y, minlength=len(words)).astype(np.float64)[:, None]
+    sums = _sums_by_class(F, y, len(words)) + (PRIOR_ROWS * toward - n * lost) * words
+    means = sums / (n + PRIOR_ROWS)
+    rest = F - means[y]
+    scatter = rest.T @ rest / len(F)
+    scatter[np.diag_indices(len(scatter))] += RIDGE * np.trace(scatter) / len(scatter) + LEAST
+    inverse = np.linalg.inv(scatter)
+    coef = means @ inverse
+    T = unseen @ coef.T - 0.5 * np.einsum("kj,kj->k", means, coef)
+    # A row is not in the mean of its class either.
+    others = (sums[sample.y] - unseen) / (n[sample.y] - 1 + PRIOR_ROWS)
+    T[np.arange(len(T)), sample.y] = np.einsum("ij,ij->i", unseen - 0.5 * others, others @ inverse)
+    t = _slope(T, sample.y)
+    return np.column_stack([t * coef, -0.5 * t * np.einsum("kj,kj->k", means, coef)]).astype(np.float32)
+
+
+def margin_proba(scores: Array, head: Array) -> Array:
+    """Class probabilities (n × n_classes, float32) of margins (n × n_bits)."""
+    return softmax(margin_scores(scores, head), axis=1)
+
+
+def margin_scores(scores: Array, head: Array) -> Array:
+    """Log-probabilities of the classes but for a constant of each row."""
+    return clipped(scores.astype(np.float32, copy=False)) @ head[:, :-1].T + head[:, -1]
+
+
+def clipped(scores: Array) -> Array:
+    return np.clip(scores, -1, 1)
+
+
+def _sums_by_class(F: Array, y: Array, n_classes: int) -> Array:
+    sums = np.zeros((n_classes, F.shape[1]))
+    np.add.at(sums, y, F)
+    return sums
+
+
+def _slope(T: Array, y: Array) -> float:
+    """The likeliest ``t``, as if one row more had been seen, its class any."""
+    rows, wrong = np.arange(len(T)), 1 / (len(T) + 1)
+
+    def loss(log_t: float) -> float:
+        log_p = log_softmax(np.exp(log_t) * T, axis=1)
+        return float(-(1 - wrong) * log_p[rows, y].mean() - wrong * log_p.mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(LOWEST, HIGHEST), method="bounded").x))

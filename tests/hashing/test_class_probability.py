@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from sihash import SIH
+from sihash.hashing.class_probability import LeftOut, class_margins, margin_proba
+
+
+def scattered(n, words, noise, rng):
+    y = rng.randint(len(words), size=n)
+    return words[y] + noise * rng.randn(n, words.shape[1]), y
+
+
+def test_rows_left_out_move_against_their_bit_and_only_within_the_margin():
+    sample = LeftOut(np.array([[0.5, 2.0, -0.5]]), np.array([[1, 1, -1]]), np.zeros(1, int), np.array([0.2]))
+    np.testing.assert_allclose(sample.without_themselves(), [[0.3, 2.0, -0.3]])
+
+
+def test_probabilities_of_normal_margins_are_honest():
+    rng = np.random.RandomState(0)
+    words = np.where(rng.rand(30, 16) < 0.5, -1, 1)
+    scores, y = scattered(3000, words, 1.5, rng)
+    sample = LeftOut(scores, words[y], y, np.zeros(len(y)))
+    head = class_margins(scores, y, words, sample)
+    assert head.shape == (30, 17)
+    assert head.dtype == np.float32
+    scores, y = scattered(3000, words, 1.5, rng)
+    P = margin_proba(scores, head)
+    assert abs(P.max(axis=1).mean() - (P.argmax(axis=1) == y).mean()) < 0.03
+
+
+def test_classes_that_are_never_confused_have_probabilities_all_the_same():
+    words = np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
+    y = np.repeat([0, 1], 50)
+    sample = LeftOut(2.0 * words[y], words[y], y, np.zeros(100))
+    P = margin_proba(2.0 * words, class_margins(2.0 * words[y], y, words, sample))
+    assert 0.9 < P[0, 0] < 1
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+def test_honest_on_rows_that_the_svms_never_saw(solver):
+    rng = np.random.RandomState(1)
+    centres = rng.randn(12, 20)
+    y = rng.randint(12, size=3000)
+    X = (centres[y] + 1.3 * rng.randn(3000, 20)).astype(np.float32)
+    hasher = SIH(16, n_anchors=150, solver=solver, random_state=0).fit(X[:1000], y[:1000])
+    P = hasher.predict_proba(X[1000:])
+    assert abs(P.max(axis=1).mean() - (P.argmax(axis=1) == y[1000:]).mean()) < 0.06
+
+
+def test_the_head_follows_classes_that_come_and_go(tmp_path):
+    rng = np.random.RandomState(2)
+    centres = 2 * rng.randn(8, 10)
+    y = rng.randint(8, size=800)
+    X = (centres[y] + rng.randn(800, 10)).astype(np.float32)
+    hasher = SIH(16, n_anchors=80, random_state=0).fit(X[y < 7], y[y < 7])
+    assert hasher.predict_proba(X).shape == (800, 7)
+    hasher.add(X[y == 7], y[y == 7])
+    assert (hasher.predict(X) == y).mean() > 0.9
+    hasher.remove_classes([0])
+    assert (hasher.predict(X[y > 0]) == y[y > 0]).mean() > 0.9
+    hasher.save(tmp_path / "m", updatable=False)
+    np.testing.assert_array_equal(SIH.load(tmp_path / "m").predict_proba(X), hasher.predict_proba(X))
