@@ -27,12 +27,16 @@ class Hit:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query found, best first, by which model version and ranking."""
+    """What a query found, best first, by which model version and ranking.
+
+    ``remark`` says if the query looks like none of the classes.
+    """
 
     version: int
     rank: str
     query_code: bytes
     hits: list[Hit]
+    remark: str | None = None
     _thumbnail: Callable[[int], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
 
     def _repr_html_(self) -> str:

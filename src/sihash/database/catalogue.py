@@ -29,7 +29,7 @@ from sihash.database.files import Written
 from sihash.database.opened import OpenedFile
 
 FILE = "catalogue.sqlite"
-FORMAT = 1
+FORMAT = 2
 APPLICATION = 0x51484442  # "QHDB" in the header of the SQLite file
 WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
@@ -252,6 +252,12 @@ class Catalogue:
             return file
         raise self.corrupt(f"it names no {kind} file of version {version}")
 
+    def file_of_kind(self, kind: str) -> Written:
+        """The one file of a kind that there is one of."""
+        for _, _, _, file in self.files("kind = ?", (kind,)):
+            return file
+        raise self.corrupt(f"it names no {kind} file")
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """What is read inside a ``with`` block is of one moment."""
@@ -278,6 +284,11 @@ class Catalogue:
             raise DatabaseError(
                 f"{self.path} has format {made}, newer than the {FORMAT} that this sihash reads; "
                 "install a newer sihash to open it."
+            )
+        if isinstance(made, int) and made < FORMAT:
+            raise DatabaseError(
+                f"{self.path} has format {made}, older than the {FORMAT} that this sihash reads; "
+                "export it with the sihash that made it, and create it again."
             )
         totals = self.operations()[-1].totals
         deep = checked_items is None or totals["items"][0] <= checked_items

@@ -19,6 +19,7 @@ from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
+from sihash.database.ranking import learn_weights
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
@@ -32,9 +33,12 @@ from sihash.database.writer import (
     new_folder,
     sweep,
     write_models,
+    write_sketcher,
     writing,
 )
 from sihash.hashing import SIH
+from sihash.kernel import mean_of_rows
+from sihash.ranking import Sketcher
 
 
 def create(
@@ -55,6 +59,8 @@ def create(
             raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
         width = new[0].vectors.shape[1]
         places = Places(new)
+        sketcher = Sketcher.made(_mean(new))
+        writer.finish(new, sketcher)
         training = _training(writer.catalogue, train_per_class)
         progress("learning", 0.0)
         hasher = learning.fit(hasher, places, width, training, source.whole())
@@ -72,11 +78,20 @@ def create(
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
+        writer.adopt("sketcher", write_sketcher(root, sketcher))
+        label_of = {number: json.loads(text) for number, text in writer.catalogue.rows("classes")}
+        weights = learn_weights(hasher, sketcher, places, label_of)
         n = sum(len(segment.ids) for segment in new)
         details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
-        details["report"] = str(hasher.report_)
+        details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
     return AddReport(1, list(range(n)), source.skipped, source.rejects)
+
+
+def _mean(new: list[Segment]) -> Array:
+    """The mean of the vectors of all segments."""
+    total = np.add.reduce([len(segment.vectors) * mean_of_rows(segment.vectors) for segment in new])
+    return total / sum(len(segment.vectors) for segment in new)
 
 
 def _training(catalogue: Catalogue, per_class: int | None) -> Training:
@@ -119,7 +134,8 @@ def _about(source: Source, first_id: int, n: int) -> dict[str, Any]:
 def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, progress: Progress) -> None:
     for k, segment in enumerate(new):
         progress("encoding", k / len(new))
-        file = segments.write_codes(writer.root, segment.number, version, encoder.codes(segment))
+        segment.codes = encoder.codes(segment)
+        file = segments.write_codes(writer.root, segment.number, version, segment.codes)
         writer.adopt("codes", file, segment.number, version)
     progress("encoding", 1.0)
 
@@ -156,6 +172,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         new = writer.ingest(source, _there(writer.catalogue, snapshot.places), first, progress)
         n = sum(len(segment.ids) for segment in new)
         if n:
+            writer.finish(new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
             writer.commit("add", version, _about(source, first, n))
         else:
@@ -240,10 +257,10 @@ def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) 
 def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version: int) -> int:
     """Write what stays of a run of segments as one; the codes are known and only copied."""
     kept = [(segment, stays[segment.number]) for segment in run]
-    ids = np.concatenate([segment.ids[rows] for segment, rows in kept])
-    if not len(ids):
+    items = np.concatenate([segment.rows[rows] for segment, rows in kept])
+    if not len(items):
         return 0
-    new = writer.new_segment(ids, [segment.vectors[rows] for segment, rows in kept])
+    new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])
     codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
     file = segments.write_codes(writer.root, new.number, version, codes)
     writer.adopt("codes", file, new.number, version)

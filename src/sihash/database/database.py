@@ -200,11 +200,8 @@ class ImageDatabase:
         """Make what the first search would have to make, by searching for an item."""
         some = snapshot.places.live_ids()[:1]
         if len(some):
-            scores = searching.margins(snapshot, snapshot.vectors(some))
             ask = searching.wanted(10, None, None, None)
-            searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail)
-        if snapshot.kept_classes.n:  # somebody searches by class; else reading them would only be in the way
-            snapshot.item_classes()
+            searching.answers(snapshot, snapshot.catalogue, snapshot.vectors(some), ask, self.thumbnail)
 
     def search(
         self,
@@ -218,15 +215,17 @@ class ImageDatabase:
         """The nearest items of each query: the ``k`` best, or all within Hamming distance ``radius``.
 
         ``queries`` are vectors (n × d), or images: paths, file contents, uint8 arrays, Pillow images.
-        ``rank`` is "semantic" (the default), "asymmetric" or "hamming" (`sihash.database.ranking`).
+        ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or "hamming"
+        (`sihash.ranking.ranker`). The score of a hit is that of the ranking: larger is better, and scores of
+        one query can be compared with each other.
         ``classes`` restricts the answers to items of these labels.
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes)
 
         def work(snapshot: Snapshot) -> list[Answer]:
-            scores = searching.margins(snapshot, searching.fitting(snapshot, X))
-            return searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail)
+            fitting = searching.fitting(snapshot, X)
+            return searching.answers(snapshot, snapshot.catalogue, fitting, ask, self.thumbnail)
 
         return self._read(work)
 
@@ -245,8 +244,8 @@ class ImageDatabase:
 
         def work(snapshot: Snapshot) -> list[Answer]:
             own = snapshot.living(numbers)
-            scores = searching.margins(snapshot, snapshot.vectors(own))
-            return searching.answers(snapshot, snapshot.catalogue, scores, ask, self.thumbnail, own)
+            X = snapshot.vectors(own)
+            return searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail, own)
 
         return self._read(work)
 

@@ -16,10 +16,10 @@ from sihash.database import files
 from sihash.database.answers import Problem
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import CorruptFile, DatabaseError
-from sihash.database.ranking import DEFAULT
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import to_learn_from, training_ids
 from sihash.evaluation import RetrievalScores, against_database, bit_statistics, leave_one_out
+from sihash.ranking import DEFAULT
 
 QUERIES = 10_000  # asked in an evaluation without queries of its own
 MARGIN_ITEMS = 200  # of each class, to average margins over
@@ -86,7 +86,7 @@ def _n_bytes(root: Path) -> int:
 
 def class_sizes(snapshot: Snapshot) -> dict[Any, int]:
     """How many living items each class has; None stands for the unlabelled."""
-    numbers = snapshot.item_classes().of(snapshot.places.live_ids())
+    numbers = snapshot.places.live_classes()
     values, counts = np.unique(numbers, return_counts=True)
     return {
         snapshot.classes[int(value)] if value >= 0 else None: int(count)
@@ -97,7 +97,7 @@ def class_sizes(snapshot: Snapshot) -> dict[Any, int]:
 def bits(snapshot: Snapshot) -> Bits:
     """Balance over all items; margins over some of each class."""
     ids = snapshot.places.live_ids()
-    numbers = snapshot.item_classes().of(ids)
+    numbers = snapshot.places.live_classes()
     present = np.unique(numbers[numbers >= 0])
     means = [
         snapshot.hasher.decision_function(snapshot.vectors(ids[numbers == number][:MARGIN_ITEMS])).mean(
@@ -120,7 +120,7 @@ def evaluate(snapshot: Snapshot, queries: tuple[Array, Any] | None, k: Sequence[
     them asks the rest.
     """
     ids = snapshot.places.live_ids()
-    numbers = snapshot.item_classes().of(ids)
+    numbers = snapshot.places.live_classes()
     ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
     if not len(ids):
         raise DatabaseError("Nothing to evaluate: no item has a label.")

@@ -1,119 +1,94 @@
-"""How answers are ordered: by codes alone, by the query's margins, or by what the classes say.
-
-- ``hamming``: items by the distance of their code to the query's.
-- ``asymmetric``: by Σ_j tanh(margin_j) · b_j, with the query's real margins against the item's bits: a bit
-  in doubt counts less. Orders the candidates that the index finds.
-- ``semantic``: by the agreement of the class probabilities of query and item, times their nearness
-  (`sihash.index.semantic`). The query's probabilities come from its margins, the item's from its code.
-  Orders all items where a table of their codes fits, else the candidates.
-
-Of the three, semantic ranking measures best and is the default (docs/search.md).
-"""
+"""The ranking of a database: its indexes, what is known of its items, and weights found on its own items."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.codes import hamming, pack, sign, unpack
+from sihash.database.segments import Places, Segment
 from sihash.hashing import SIH
-from sihash.index import CodeIndex, SemanticIndex, semantic_scores
+from sihash.index import CodeIndex, ScanIndex
+from sihash.ranking import Ranker, Sketcher, Weights, fit_weights
+from sihash.ranking.ranker import Query
+from sihash.ranking.sketch import N_BITS as SKETCH_BITS
+from sihash.threads import map_threads
 
-Rank = Literal["hamming", "asymmetric", "semantic"]
-RANKS: tuple[Rank, ...] = get_args(Rank)
-DEFAULT: Rank = "semantic"
-N_CANDIDATES = 1000  # ordered anew, at least, where not all items are
-TABLE_ENTRIES = 100_000_000  # probabilities of codes kept in memory at most: 400 MB
+N_ASKED = 1000  # items that ask for the others, to find the weights of the score
 
 
-@dataclass
-class Ranker:
-    """Searches an index and orders what it finds.
+def make_ranker(
+    hasher: SIH,
+    sketcher: Sketcher,
+    weights: Weights,
+    indexes: tuple[CodeIndex, CodeIndex | None],
+    places: Callable[[], Places],
+    labels: Mapping[int, Any],
+) -> Ranker:
+    """A ranker over the items of ``places()``, whose class numbers have ``labels``; both may grow."""
+    index, near = indexes
+    n_bytes = -(-index.n_bits // 8)
+    positions = ClassPositions(hasher, labels)
+    return Ranker(
+        index=index,
+        near=near,
+        sketcher=sketcher,
+        weights=weights,
+        margin_proba=hasher.margin_proba,
+        code_proba=hasher.code_proba,
+        codes_of=lambda ids: places().codes(ids, n_bytes),
+        sketches_of=lambda ids: places().sketches(ids),
+        classes_of=lambda ids: positions(places().classes(ids)),
+        cosines_of=lambda query, ids: places().cosines(query, ids, sketcher.mean),
+    )
 
-    ``codes_of`` gives the packed codes of ids. ``semantic`` holds the same ids as ``index``, or is None where
-    `fits_table` says no or the index is on a server; whoever changes the one changes the other.
-    Answers are one pair of scores (float32, larger is better) and ids a query, best first, ties by id.
+
+class ClassPositions:
+    """From class numbers of a database to positions in ``classes_`` of its hash functions, −1 for none."""
+
+    def __init__(self, hasher: SIH, labels: Mapping[int, Any]) -> None:
+        self._of_label = {label: k for k, label in enumerate(hasher.classes_.tolist())}
+        self._labels = labels
+        self._of_number = np.empty(0, dtype=np.int64)
+
+    def __call__(self, numbers: Array) -> Array:
+        n = len(self._labels)
+        if len(self._of_number) != n + 1:  # its last stands for no label, whose number is −1
+            found = [self._of_label.get(self._labels[number], -1) for number in range(n)]
+            self._of_number = np.array([*found, -1], dtype=np.int64)
+        return self._of_number[numbers]
+
+
+def codes_and_sketches(segment: Segment, rows: Array) -> Array:
+    """What the index of candidates holds for some rows of a segment: code bits, then sketch bits.
+
+    Codes take whole bytes here, the unused bits of the last one zero.
     """
-
-    hasher: SIH
-    index: CodeIndex
-    codes_of: Callable[[Array], Array]
-    semantic: SemanticIndex | None = None
-
-    def nearest(
-        self, rank: Rank, margins: Array, k: int, allowed: Array | None = None
-    ) -> list[tuple[Array, Array]]:
-        """The k best items for each query, given by its margins (n_queries × n_bits)."""
-        queries = pack(sign(margins))
-        if k > N_CANDIDATES:  # room is made for k answers, so for no more than there are
-            k = min(k, max(1, len(self.index)))
-        if rank == "semantic" and self.semantic is not None:
-            probabilities = self.hasher.code_proba(soft_codes(margins))
-            best, ids = self.semantic.search(queries, probabilities, k, allowed)
-            return [(s[i >= 0], i[i >= 0]) for s, i in zip(best, ids, strict=True)]
-        n = k if rank == "hamming" else max(N_CANDIDATES, 2 * k)
-        distances, ids = self.index.search(queries, n, allowed)
-        found = [(d[i >= 0], i[i >= 0]) for d, i in zip(distances, ids, strict=True)]
-        return [(s[:k], i[:k]) for s, i in self._ordered(rank, margins, found)]
-
-    def within(
-        self, rank: Rank, margins: Array, r: int, allowed: Array | None = None
-    ) -> list[tuple[Array, Array]]:
-        """All items within Hamming distance ``r`` of each query."""
-        return self._ordered(rank, margins, self.index.radius(pack(sign(margins)), r, allowed))
-
-    def _ordered(
-        self, rank: Rank, margins: Array, found: list[tuple[Array, Array]]
-    ) -> list[tuple[Array, Array]]:
-        """Distances and ids that the index found, as scores and ids in the order of the ranking."""
-        if rank == "hamming":
-            return [(-near.astype(np.float32), ids) for near, ids in found]
-        answers = []
-        for row, (_, ids) in zip(margins, found, strict=True):
-            own = scores(rank, self.hasher, row[None], self.codes_of(ids))[0]
-            order = np.lexsort((ids, -own))
-            answers.append((own[order], ids[order]))
-        return answers
+    return np.concatenate([segment.codes[rows], segment.sketches[rows]], axis=1)
 
 
-def scores(rank: Rank, hasher: SIH, margins: Array, codes: Array) -> Array:
-    """Scores (n_queries × n_items) of packed ``codes`` for queries with ``margins``, larger is better."""
-    n_bits = margins.shape[1]
-    queries, B = pack(sign(margins)), unpack(codes, n_bits)
-    if rank == "hamming":
-        return -hamming(queries, codes).astype(np.float32)
-    soft = soft_codes(margins)
-    if rank == "asymmetric":
-        return soft.astype(np.float32) @ B.T.astype(np.float32)
-    asked, stored = (queries, hasher.code_proba(soft)), (codes, hasher.code_proba(B))
-    return semantic_scores(asked, stored, n_bits).astype(np.float32)
+def n_bits_near(n_bits: int) -> int:
+    """Bits of `codes_and_sketches`."""
+    return 8 * -(-n_bits // 8) + SKETCH_BITS
 
 
-def soft_codes(margins: Array) -> Array:
-    """Codes between −1 and +1: the signs of the margins as far as they are sure."""
-    return np.tanh(margins)
+def learn_weights(hasher: SIH, sketcher: Sketcher, places: Places, labels: Mapping[int, Any]) -> Weights:
+    """Weights of the score for a collection with these hash functions and the codes that they give.
 
-
-def semantic_index(hasher: SIH) -> SemanticIndex:
-    """An empty index of codes of ``hasher``, searched by its classes."""
-    n_bits = len(hasher.bit_coef_)
-    return SemanticIndex(n_bits, lambda codes: hasher.code_proba(unpack(codes, n_bits)))
-
-
-def fits_table(n_items: int, n_classes: int) -> bool:
-    """Whether semantic ranking goes over all items: even if no two codes are the same, the table fits."""
-    return n_items * n_classes <= TABLE_ENTRIES
-
-
-def check_rank(rank: str | None) -> Rank:
-    """The ranking meant; None is the default."""
-    for known in RANKS:
-        if rank == known:
-            return known
-    if rank is None:
-        return DEFAULT
-    raise ValueError(f"Expected the ranking {', '.join(map(repr, RANKS))}, got {rank!r}.")
+    Some items that the hash functions were trained on ask for all others, with margins as they would be had
+    they not been trained on.
+    """
+    near = ScanIndex(n_bits_near(hasher.n_bits))
+    for segment in places.segments:
+        if segment.alive.any():
+            near.add(segment.ids[segment.alive], codes_and_sketches(segment, segment.alive))
+    indexes = ScanIndex(hasher.n_bits), near
+    ranker = make_ranker(hasher, sketcher, Weights(), indexes, lambda: places, labels)
+    names, margins = hasher.left_out_margins(N_ASKED)
+    ids = np.array(names, dtype=np.int64)
+    vectors = places.vectors(ids, len(sketcher.mean))
+    queries = [Query(*asked) for asked in zip(margins, vectors, ids.tolist(), strict=True)]
+    found = map_threads(lambda query: ranker.known_of(query, ranker.candidates(query)), queries)
+    return fit_weights(ranker.log_proba(margins), ranker.classes_of(ids), found)

@@ -107,21 +107,19 @@ class Reader:
 
     def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
         snapshot = self._snapshot
-        if snapshot is None or snapshot.catalogue is not catalogue:
-            snapshot = Snapshot(self.root, catalogue)
-        elif snapshot.operation != operation and not snapshot.advance(catalogue):
-            snapshot = Snapshot(self.root, catalogue, snapshot.kept_classes)
-        self._snapshot = snapshot
-        return snapshot
+        if snapshot is not None and snapshot.catalogue is catalogue:
+            if snapshot.operation == operation or snapshot.advance(catalogue):
+                return snapshot
+        self._snapshot = Snapshot(self.root, catalogue)
+        return self._snapshot
 
     def _load(self) -> None:
         """Load and prepare what is in force now; hand it out from then on. In a thread of its own."""
         fresh = None  # if it cannot be had, the next reader tries, and is told why
         try:
-            catalogue, old = self.catalogue, self._snapshot
-            kept = old.kept_classes if old is not None and old.catalogue is catalogue else None
+            catalogue = self.catalogue
             with catalogue.beside() as own:
-                fresh = Snapshot(self.root, own, kept)
+                fresh = Snapshot(self.root, own)
             fresh.catalogue = catalogue
             assert self._prepare is not None
             self._prepare(fresh)

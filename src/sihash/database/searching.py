@@ -14,10 +14,12 @@ from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit
 from sihash.database.catalogue import Catalogue
 from sihash.database.errors import DatabaseError
-from sihash.database.ranking import Rank, check_rank
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, describe, open_source
 from sihash.index.base import check_radius
+from sihash.ranking import Found, Rank, Weights, check_rank
+from sihash.ranking.ranker import Query
+from sihash.threads import map_threads
 
 
 @dataclass(frozen=True)
@@ -98,40 +100,52 @@ def margins(snapshot: Snapshot, X: Array) -> Array:
 def answers(
     snapshot: Snapshot,
     catalogue: Catalogue,
-    scores: Array,
+    X: Array,
     ask: Wanted,
     thumbnail: Callable[[int], bytes | None],
     own: Array | None = None,
 ) -> list[Answer]:
-    """Answers to queries given by their margins (n × n_bits); ``own`` are items to leave out, one a query."""
+    """Answers to queries given by their vectors (n × d); ``own`` are items to leave out, one a query."""
+    scores = margins(snapshot, X)
     packed = pack(sign(scores))
-    found = _find(snapshot, scores, ask, own)
-    rows = _rows(snapshot, catalogue, [ids for _, ids in found])
+    found = find(snapshot, scores, X, ask, own)
+    rows = _rows(snapshot, catalogue, [each.ids for each in found])
+    weights = snapshot.weights
     out = []
-    for query, (best, ids) in zip(packed, found, strict=True):
-        codes = snapshot.codes(ids)
+    for query, each in zip(packed, found, strict=True):
+        codes = snapshot.codes(each.ids)
         distances = np.bitwise_count(query ^ codes).sum(axis=1)
         hits = [
             Hit(number, *rows[number], distance, score, code.tobytes())
             for number, distance, score, code in zip(
-                ids.tolist(), distances.tolist(), best.tolist(), codes, strict=True
+                each.ids.tolist(), distances.tolist(), each.scores.tolist(), codes, strict=True
             )
         ]
-        out.append(Answer(snapshot.version, ask.rank, query.tobytes(), hits, thumbnail))
+        remark = looks_like_none(weights) if each.familiar is False and own is None else None
+        out.append(Answer(snapshot.version, ask.rank, query.tobytes(), hits, remark, thumbnail))
     return out
 
 
-def _find(snapshot: Snapshot, scores: Array, ask: Wanted, own: Array | None) -> list[tuple[Array, Array]]:
-    """Scores of the ranking and ids for each query, best first."""
+def find(snapshot: Snapshot, scores: Array, X: Array, ask: Wanted, own: Array | None) -> list[Found]:
+    """Ids and scores of the ranking for each query, best first."""
     allowed = None if ask.classes is None else snapshot.ids_of(ask.classes)
-    if ask.radius is not None:
-        found = snapshot.ranker.within(ask.rank, scores, ask.radius, allowed)
-    else:
-        found = snapshot.ranker.nearest(ask.rank, scores, ask.k + (own is not None), allowed)
-    if own is not None:
-        found = [(s[i != me], i[i != me]) for (s, i), me in zip(found, own, strict=True)]
-    stop = ask.k if ask.radius is None else None
-    return [(s[:stop], i[:stop]) for s, i in found]
+    ranker = snapshot.ranker
+
+    def one(number: int) -> Found:
+        query = Query(scores[number], X[number], -1 if own is None else int(own[number]))
+        if ask.radius is not None:
+            return ranker.within(ask.rank, query, ask.radius, allowed)
+        return ranker.nearest(ask.rank, query, ask.k, allowed)
+
+    return map_threads(one, range(len(X)))
+
+
+def looks_like_none(weights: Weights) -> str:
+    """The remark on a query that is far from everything, with how often it is wrong."""
+    return (
+        "looks like none of the classes "
+        f"(as do {100 * weights.refused:.0f} % of {weights.n_rows:,} items that belong to one)"
+    )
 
 
 def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Any, str]]:

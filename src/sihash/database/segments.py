@@ -1,8 +1,8 @@
-"""Segments: the vectors and codes of items that came together, in files that never change."""
+"""Segments: the rows, vectors and codes of items that came together, in files that never change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +13,19 @@ from sihash._typing import Array
 from sihash.database import files
 from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
+from sihash.kernel import row_blocks
+from sihash.ranking import Sketcher, nearness
+from sihash.ranking.sketch import N_BYTES
+from sihash.threads import map_threads
 
+ROW = np.dtype([("id", "<i8"), ("class", "<i4"), ("sketch", "u1", (N_BYTES,))])
 BYTES = 64 << 20  # vectors in one segment: what is checked before the first of them is used
 FOLDER = "segments"
 
 
 @dataclass
 class Segment:
-    """Items in the order of their ids (n,), their vectors (n × d, float32) and their packed codes.
+    """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
     ``alive`` says which of them are part of the collection now; it is the only thing that changes. ``codes``
     are those of the model version that the holder of the segment works with.
@@ -29,10 +34,22 @@ class Segment:
     root: Path
     number: int
     operation: int
-    ids: Array
+    rows: Array
     features: Written
     codes: Array
     alive: Array
+
+    @cached_property
+    def ids(self) -> Array:
+        return np.ascontiguousarray(self.rows["id"])
+
+    @cached_property
+    def classes(self) -> Array:
+        return np.ascontiguousarray(self.rows["class"])
+
+    @property
+    def sketches(self) -> Array:
+        return self.rows["sketch"]
 
     @cached_property
     def vectors(self) -> Array:
@@ -45,14 +62,29 @@ def rows_of(width: int) -> int:
     return max(1, BYTES // (4 * width))
 
 
-def write_rows(root: Path, number: int, ids: Array, blocks: Sequence[Array]) -> tuple[Written, Written]:
-    """Files of a new segment: its ids, its vectors."""
-    stem = f"{FOLDER}/{number:06d}"
-    n, width = len(ids), blocks[0].shape[1]
-    return (
-        files.write_array(root, files.unique_name(f"{stem}.ids", "npy"), (n,), np.int64, [ids]),
-        files.write_array(root, files.unique_name(f"{stem}.vectors", "npy"), (n, width), np.float32, blocks),
-    )
+def write_vectors(root: Path, number: int, blocks: Sequence[Array]) -> Written:
+    """File of the vectors of a new segment."""
+    shape = (sum(map(len, blocks)), blocks[0].shape[1])
+    name = files.unique_name(f"{FOLDER}/{number:06d}.vectors", "npy")
+    return files.write_array(root, name, shape, np.float32, blocks)
+
+
+def write_rows(root: Path, number: int, rows: Array) -> Written:
+    """File of what is known of each item of a segment."""
+    name = files.unique_name(f"{FOLDER}/{number:06d}.rows", "npy")
+    return files.write_array(root, name, rows.shape, ROW, [rows])
+
+
+def make_rows(ids: Array, classes: Array, sketches: Array) -> Array:
+    rows = np.empty(len(ids), dtype=ROW)
+    rows["id"], rows["class"], rows["sketch"] = ids, classes, sketches
+    return rows
+
+
+def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
+    """Sketches of the vectors of a segment, a few thousand at a time."""
+    parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
+    return np.concatenate([np.empty((0, N_BYTES), dtype=np.uint8), *parts])
 
 
 def write_codes(root: Path, number: int, version: int, codes: Array) -> Written:
@@ -105,6 +137,29 @@ class Places:
             out[_run(places)] = segment.vectors[_run(rows)]
         return out
 
+    def classes(self, ids: Array) -> Array:
+        """Class numbers of items, −1 where they have no label."""
+        out = np.empty(len(ids), dtype=np.int64)
+        for segment, places, rows in self._find_all(ids):
+            out[places] = segment.classes[rows]
+        return out
+
+    def sketches(self, ids: Array) -> Array:
+        out = np.empty((len(ids), N_BYTES), dtype=np.uint8)
+        for segment, places, rows in self._find_all(ids):
+            out[places] = segment.sketches[rows]
+        return out
+
+    def cosines(self, query: Array, ids: Array, mean: Array) -> Array:
+        """Cosines of a vector to those of items, all centred to ``mean``."""
+        out = np.empty(len(ids))
+        towards = nearness.direction(query, mean)
+        for segment, places, rows in self._find_all(ids):
+            own = np.empty(len(rows))
+            nearness.cosines(np.asarray(segment.vectors), rows, mean, towards, own)
+            out[places] = own
+        return out
+
     def _find_all(self, ids: Array) -> list[tuple[Segment, Array, Array]]:
         found = self.find(ids)
         if sum(len(rows) for _, _, rows in found) < len(ids):
@@ -115,7 +170,14 @@ class Places:
 
     def live_ids(self) -> Array:
         """Ids of the collection, ascending."""
-        parts = [segment.ids[segment.alive] for segment in self.segments]
+        return self._live(lambda segment: segment.ids)
+
+    def live_classes(self) -> Array:
+        """Class numbers of the collection, in the order of `live_ids`."""
+        return self._live(lambda segment: segment.classes)
+
+    def _live(self, column: Callable[[Segment], Array]) -> Array:
+        parts = [column(segment)[segment.alive] for segment in self.segments]
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 

@@ -17,14 +17,14 @@ from sihash.database import files
 from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import DatabaseError, NoSuchItem
-from sihash.database.item_classes import ItemClasses
-from sihash.database.ranking import Ranker, fits_table, semantic_index
+from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
 from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
 from sihash.database.shared import SharedLock
 from sihash.database.texts import plain_label
 from sihash.hashing import SIH
-from sihash.index import CodeIndex, SemanticIndex, open_index
+from sihash.index import CodeIndex, open_index
+from sihash.ranking import Ranker, Sketcher, Weights
 
 
 class Log:
@@ -77,11 +77,10 @@ class Snapshot:
     ``lock`` is held by searches together, and alone by `advance`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue, kept_classes: ItemClasses | None = None) -> None:
+    def __init__(self, root: Path, catalogue: Catalogue) -> None:
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names and classes of these items are
         self._root = root
-        self.kept_classes = kept_classes or ItemClasses()  # of a new version they are those of the old
         self._uncoded: set[int] = set()  # segments
         self._ranker: Ranker | None = None
         self._making = Lock()
@@ -92,7 +91,9 @@ class Snapshot:
             segment_rows = catalogue.rows("segments")
             found = list(catalogue.files("version IS NULL OR version = ?", (self.version,)))
             hash_file = catalogue.file_of_version("hash", self.version)
+            sketcher_file = catalogue.file_of_kind("sketcher")
             removed = catalogue.rows("removed")
+        self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = SIH.load(root / hash_file.path)
         self._model = hash_file.sha256.hex()
@@ -123,14 +124,28 @@ class Snapshot:
         """The indexes, made when first asked for: who only writes has no use for them."""
         with self._making:
             if self._ranker is None:
-                ranker = Ranker(self.hasher, self._open_index(), self.codes)
-                if self._table_fits():
-                    ranker.semantic = semantic_index(self.hasher)
+                index = self._open_index()
+                on_server = isinstance(index, ServedIndex)
+                near = None if on_server else open_index(self.meta["index"], n_bits_near(self.n_bits))
+                ranker = make_ranker(
+                    self.hasher,
+                    self.sketcher,
+                    self.weights,
+                    (index, near),
+                    lambda: self.places,
+                    self.classes,
+                )
                 self._follow(ranker, {})
-                if isinstance(ranker.index, ServedIndex):
-                    ranker.index.publish()
+                if isinstance(index, ServedIndex):
+                    index.publish()
                 self._ranker = ranker
             return self._ranker
+
+    @property
+    def weights(self) -> Weights:
+        """Of the ranking, as they were found when the version in force was learned."""
+        learned = [o for o in self.log.of_kind("create", "update") if o.version == self.version]
+        return Weights(**learned[-1].details["ranking"])
 
     def _open_index(self) -> CodeIndex:
         name = self.meta["index"]
@@ -159,12 +174,6 @@ class Snapshot:
     def vectors(self, ids: Array) -> Array:
         return self.places.vectors(ids, self.width)
 
-    def item_classes(self) -> ItemClasses:
-        """The class of every item; read at the first call, which takes a while for a large collection."""
-        if self.kept_classes.operation != self.operation:
-            self.kept_classes = self.kept_classes.followed(self.catalogue)
-        return self.kept_classes
-
     def ids_of(self, labels: Iterable[Any]) -> Array:
         """Ids of the living items of some classes; a label that no item has is refused."""
         number_of = {label: number for number, label in self.classes.items()}
@@ -175,8 +184,8 @@ class Snapshot:
             if number is None:
                 raise NoSuchItem(f"No class is named {plain!r}; the info of the database lists all.")
             numbers.append(number)
-        ids = self.item_classes().with_class(np.array(numbers, dtype=np.int64))
-        return ids[self.places.alive(ids)]
+        ids, own = self.places.live_ids(), self.places.live_classes()
+        return ids[np.isin(own, numbers)]
 
     def living(self, ids: Iterable[Any]) -> Array:
         """Ids as an array, in their order; one that the collection does not have is refused."""
@@ -197,17 +206,17 @@ class Snapshot:
 
     def _load_segment(self, row: Any, own: dict[str, files.Written]) -> Segment:
         number, operation, n = row
-        for kind in ("ids", "vectors"):
+        for kind in ("rows", "vectors"):
             if kind not in own:
                 raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
-        ids = files.load_array(self._root, own["ids"])
+        rows = files.load_array(self._root, own["rows"])
         if "codes" in own:
             codes = files.load_array(self._root, own["codes"])
         else:  # what was dead when this version was learned has no codes in it, nor any use for them
             codes = np.zeros((n, self.n_bytes), dtype=np.uint8)
             self._uncoded.add(number)
         alive = np.zeros(n, dtype=bool)
-        return Segment(self._root, number, operation, ids, own["vectors"], codes, alive)
+        return Segment(self._root, number, operation, rows, own["vectors"], codes, alive)
 
     def _replay(self, operations: Iterable[Operation], removed: dict[int, list[int]]) -> None:
         """Let each operation do to ``alive`` what it did to the collection."""
@@ -258,19 +267,14 @@ class Snapshot:
 
     def _follow(self, ranker: Ranker, before: dict[int, Array]) -> None:
         """Bring the indexes from what was alive in each segment to what is."""
-        if not self._table_fits():
-            ranker.semantic = None
-        indexes: list[CodeIndex | SemanticIndex] = [ranker.index]
-        if ranker.semantic is not None:
-            indexes.append(ranker.semantic)
         for segment in self.places.segments:
             was = before.get(segment.number, np.zeros(len(segment.ids), dtype=bool))
             gone, come = was & ~segment.alive, segment.alive & ~was
-            for index in indexes:
-                if gone.any():
-                    index.remove(segment.ids[gone])
-                if come.any():
-                    index.add(segment.ids[come], segment.codes[come])
-
-    def _table_fits(self) -> bool:
-        return fits_table(self.n_items, len(self.hasher.classes_))
+            if gone.any():
+                ranker.index.remove(segment.ids[gone])
+                if ranker.near is not None:
+                    ranker.near.remove(segment.ids[gone])
+            if come.any():
+                ranker.index.add(segment.ids[come], segment.codes[come])
+                if ranker.near is not None:
+                    ranker.near.add(segment.ids[come], codes_and_sketches(segment, come))

@@ -19,11 +19,13 @@ from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
+from sihash.database.ranking import learn_weights
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.writer import UPDATER, Progress, disk_errors_told, write_models, writing
 from sihash.evaluation import leave_one_out
 from sihash.hashing import SIH
+from sihash.ranking import Weights
 
 COMPARED_ITEMS = 2000
 
@@ -38,6 +40,7 @@ class _Version:
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment
     n_bits_changed: int = 0
     n_encoded: int = 0
+    weights: Weights = field(default_factory=Weights)
 
     def encode(self, root: Path, segment: Segment) -> None:
         """Write new codes for a segment, unless all of it is dead or it has them."""
@@ -48,6 +51,7 @@ class _Version:
         changed = np.bitwise_count(codes ^ segment.codes)[segment.alive]
         self.n_bits_changed += int(changed.sum())
         self.n_encoded += int(segment.alive.sum())
+        segment.codes = codes
 
 
 def update(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
@@ -78,6 +82,8 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
                 for k, segment in enumerate(snapshot.places.segments):
                     progress("encoding", k / len(snapshot.places.segments))
                     version.encode(root, segment)
+            with _timed(seconds, "ranking"):
+                version.weights = learn_weights(hasher, snapshot.sketcher, snapshot.places, snapshot.classes)
             with _timed(seconds, "comparing"):
                 compared = _compare(snapshot, hasher, strategy, compare, progress)
             report = replace(report, version=version.number, seconds=seconds, compared=compared)
@@ -101,7 +107,7 @@ def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
 def to_learn_from(snapshot: Snapshot, keep: Any) -> tuple[Array, Array]:
     """Ids and class numbers of the labelled items, or of a sample that holds on to those in ``keep``."""
     ids = snapshot.places.live_ids()
-    numbers = snapshot.item_classes().of(ids)
+    numbers = snapshot.places.live_classes()
     ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
     chosen = learning.sample(ids, numbers, snapshot.meta["train_per_class"], np.asarray(keep, dtype=np.int64))
     return ids[chosen], numbers[chosen]
@@ -171,6 +177,7 @@ def _switch(
             "n_learned": report.n_learned,
             "n_forgotten": report.n_forgotten,
         }
+        details["ranking"] = version.weights.to_json()
         writer.commit("update", version.number, details)
     return report
 

@@ -23,6 +23,8 @@ from sihash.database.lock import locked
 from sihash.database.segments import Segment
 from sihash.database.sources import Block, Known, Source
 from sihash.hashing import SIH
+from sihash.ranking import Sketcher
+from sihash.ranking.sketch import N_BYTES as SKETCH_BYTES
 
 MODELS = "models"
 WRITER, UPDATER = "writer.lock", "update.lock"
@@ -65,36 +67,38 @@ class Writer:
         self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
 
     def ingest(self, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
-        """Write everything that is new in a source; the segments have no codes yet.
+        """Write the vectors of everything that is new in a source; `finish` writes the rest of the segments.
 
         The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
         next ones are read; one segment at a time, so that a slow disk holds up a fast source.
         """
         class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
-        waiting: list[Array] = []
-        next_id = start = first_id  # start: of the segment that is being filled
+        waiting: list[tuple[Array, Array]] = []  # vectors and class numbers of the segment being filled
+        next_id = start = first_id
         with ThreadPoolExecutor(1) as pool:
-            on_the_way: list[tuple[int, Array, Future[tuple[Written, Written]]]] = []
+            on_the_way: list[tuple[int, Array, Array, Future[Written]]] = []
 
             def arrive() -> None:
-                for number, ids, file in on_the_way:
-                    written.append(self._adopt_segment(number, ids, *file.result()))
+                for number, ids, classes, file in on_the_way:
+                    written.append(self._adopt_segment(number, ids, classes, file.result()))
                 on_the_way.clear()
 
             def send() -> None:
                 arrive()
                 number, ids = self._next_segment(), np.arange(start, next_id)
-                file = pool.submit(segments.write_rows, self.root, number, ids, waiting)
-                on_the_way.append((number, ids, file))
+                vectors, classes = zip(*waiting, strict=True)
+                file = pool.submit(segments.write_vectors, self.root, number, vectors)
+                on_the_way.append((number, ids, np.concatenate(classes), file))
 
             for block in source.blocks(known):
                 own_first, next_id = next_id, next_id + len(block.names)
-                waiting.append(block.vectors)
+                numbers = self._class_numbers(block.labels, class_of)
+                waiting.append((block.vectors, np.array(numbers, dtype=np.int32)))
                 if next_id - start >= segments.rows_of(block.vectors.shape[1]):
                     send()
                     start, waiting = next_id, []
-                self._insert_items(block, own_first, class_of)
+                self._insert_items(block, own_first, numbers)
                 done = next_id - first_id + len(source.skipped) + len(source.rejects)
                 progress("reading", min(1.0, done / max(1, len(source))))
             if waiting:
@@ -102,42 +106,61 @@ class Writer:
             arrive()
         return written
 
-    def _insert_items(self, block: Block, first_id: int, class_of: dict[Label, int]) -> None:
-        """Rows of a block's items; ``class_of`` numbers the labels and takes up new ones."""
-        new = [label for label in dict.fromkeys(block.labels) if label is not None and label not in class_of]
+    def _class_numbers(self, labels: Sequence[Label], class_of: dict[Label, int]) -> list[int]:
+        """Numbers of labels, −1 for none; ``class_of`` and the catalogue take up new ones."""
+        new = [label for label in dict.fromkeys(labels) if label is not None and label not in class_of]
         class_of |= {label: len(class_of) + k for k, label in enumerate(new)}
         self.catalogue.insert("classes", [(class_of[label], json.dumps(label)) for label in new])
+        return [-1 if label is None else class_of[label] for label in labels]
+
+    def _insert_items(self, block: Block, first_id: int, numbers: list[int]) -> None:
+        """Rows of a block's items."""
         ids = range(first_id, first_id + len(block.names))
-        numbers = [None if label is None else class_of[label] for label in block.labels]
         operation = self.operation
         self.catalogue.insert(
             "items",
             (
-                (i, operation, number, name, content)
+                (i, operation, None if number < 0 else number, name, content)
                 for i, number, name, content in zip(ids, numbers, block.names, block.contents, strict=True)
             ),
         )
         small = [(i, image) for i, image in zip(ids, block.thumbnails, strict=True) if image is not None]
         self.catalogue.insert("thumbnails", small)
 
-    def new_segment(self, ids: Array, blocks: Sequence[Array]) -> Segment:
-        """Write vectors under ids (ascending); all of them are alive."""
+    def finish(self, new: list[Segment], sketcher: Sketcher) -> None:
+        """Sketch the vectors of new segments and write their rows."""
+        for segment in new:
+            segment.rows["sketch"] = segments.sketch_all(sketcher, segment.vectors)
+            self.adopt("rows", segments.write_rows(self.root, segment.number, segment.rows), segment.number)
+
+    def new_segment(self, rows: Array, blocks: Sequence[Array]) -> Segment:
+        """Write rows (ids ascending) and their vectors; all of them are alive."""
         number = self._next_segment()
-        return self._adopt_segment(number, ids, *segments.write_rows(self.root, number, ids, blocks))
+        vectors = segments.write_vectors(self.root, number, blocks)
+        segment = self._adopt_segment(number, rows["id"], rows["class"], vectors)
+        self.adopt("rows", segments.write_rows(self.root, number, rows), number)
+        return segment
 
     def _next_segment(self) -> int:
         return int(self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM segments")[0][0])
 
-    def _adopt_segment(self, number: int, ids: Array, own_ids: Written, vectors: Written) -> Segment:
+    def _adopt_segment(self, number: int, ids: Array, classes: Array, vectors: Written) -> Segment:
         self.catalogue.insert("segments", [(number, self.operation, len(ids))])
-        self.adopt("ids", own_ids, number)
         self.adopt("vectors", vectors, number)
+        rows = segments.make_rows(ids, classes, np.zeros((len(ids), SKETCH_BYTES), dtype=np.uint8))
         no_codes = np.empty((len(ids), 0), dtype=np.uint8)
         alive = np.ones(len(ids), dtype=bool)
-        segment = Segment(self.root, number, self.operation, ids, vectors, no_codes, alive)
+        segment = Segment(self.root, number, self.operation, rows, vectors, no_codes, alive)
         # Just written: there is nothing to check yet.
         segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
         return segment
+
+
+def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
+    """The file that says how sketches are made; one for the life of a database."""
+    rows = sketcher.to_array()
+    name = files.unique_name(f"{MODELS}/{0:06d}.sketcher", "npy")
+    return files.write_array(root, name, rows.shape, np.float32, [rows])
 
 
 def write_models(root: Path, hasher: SIH, version: int) -> dict[str, Written]:

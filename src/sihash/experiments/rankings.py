@@ -10,7 +10,6 @@ from sihash import codes
 from sihash._typing import Array
 from sihash.evaluation.ranked import mean_average_precision
 from sihash.hashing import SIH
-from sihash.index import semantic_scores
 from sihash.kernel import row_blocks
 from sihash.threads import map_threads
 
@@ -22,8 +21,8 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
     """mAP of rows ``X`` with labels ``y``, each once the query, by kind of ranking.
 
     asymmetric: the query's margins, squashed by tanh, times the item's code. semantic: the agreement of class
-    probabilities times nearness (`sihash.index.semantic`), the query's from its margins, the item's from its
-    code. Both as `sihash.database` ranks.
+    probabilities times nearness, Σ_k p(k given the query) · p(k given b) · exp(−2 d / n_bits), the query's from
+    its margins, the item's from its code.
     """
     margins = hasher.decision_function(X)
     soft, B = np.tanh(margins).astype(np.float32), codes.sign(margins)
@@ -36,7 +35,8 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
         if kind == "asymmetric":
             # A score a code, not an item: a product may round equal columns differently, and ties count.
             return (soft[rows] @ distinct)[:, which.reshape(-1)]
-        return semantic_scores((packed[rows], asked[rows]), (packed, stored), hasher.n_bits)
+        nearness = np.exp(codes.hamming(packed[rows], packed) * np.float32(-2 / hasher.n_bits))
+        return (asked[rows] @ stored.T) * nearness
 
     def total(kind: str, rows: slice) -> tuple[float, int]:
         """Sum of the average precisions of a block of queries, and how many have anything relevant."""

@@ -40,9 +40,16 @@ def learn_class_margins(
     sizes = sum(rows.map(_count_classes, len(positions)))
     every = np.maximum(1, sizes // max(ROWS_PER_CLASS, N_ROWS // len(words)))
     scores, y = _joined(rows.map(_some_of_each_class, V, every))
-    Phi, bits, own = _joined(rows.map(_evenly_spaced, max(1, len(rows) // N_LEFT_OUT)))
-    sample = LeftOut(Phi @ V, bits, positions[own], leverage(Phi))
+    sample, _ = leave_out(rows, W, positions, leverage, N_LEFT_OUT)
     return class_margins(scores, positions[y], words, sample)
+
+
+def leave_out(
+    rows: RowBlocks, W: Array, positions: Array, leverage: Callable[[Array], Array], n: int
+) -> tuple[LeftOut, Array]:
+    """About ``n`` evenly spaced training rows, and their keys; the parameters are as above."""
+    Phi, bits, own, keys = _joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
+    return LeftOut(Phi @ W.T.astype(np.float32), bits, positions[own], leverage(Phi)), keys
 
 
 def _count_classes(block: Block, n_classes: int) -> Array:
@@ -58,8 +65,8 @@ def _some_of_each_class(block: Block, V: Array, every: Array) -> tuple[Array, Ar
     return block["Phi"][chosen] @ V, block["y"][chosen]
 
 
-def _evenly_spaced(block: Block, every: int) -> tuple[Array, Array, Array]:
-    return block["Phi"][::every], block["Y"][::every], block["y"][::every]
+def _evenly_spaced(block: Block, every: int) -> tuple[Array, ...]:
+    return tuple(block[name][::every] for name in ("Phi", "Y", "y", "key"))
 
 
 def _joined(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:

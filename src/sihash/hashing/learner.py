@@ -18,7 +18,7 @@ from sihash.engines import Engine, RowsLost
 from sihash.engines.parted import PartedRows
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate
-from sihash.hashing.class_probability import learn_class_margins
+from sihash.hashing.class_probability import learn_class_margins, leave_out
 from sihash.hashing.objective import Objective, multiclass_svm, objective
 from sihash.hashing.report import Report, Round
 from sihash.hashing.settings import Settings
@@ -193,6 +193,13 @@ class Learner:
                 )
             )
         return self.margin_head
+
+    def left_out_margins(self, n: int) -> tuple[Array, Array]:
+        """Keys of about ``n`` rows and their margins as they would be had they not been trained on."""
+        sample, keys = self.with_rows(
+            lambda: leave_out(self.machines.rows, self.machines.W, self._positions(), self._leverage, n)
+        )
+        return keys, sample.without_themselves()
 
     def _leverage(self, Phi: Array) -> Array:
         """``C φᵀH⁻¹φ`` of rows of Φ: how far a row moves its own score."""

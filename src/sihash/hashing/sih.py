@@ -357,6 +357,17 @@ class SIH(HashFunctions):
         """
         return self._learner_to_update().hashes()
 
+    def left_out_margins(self, n: int) -> tuple[list[Hashable], Array]:
+        """About ``n`` training rows, by their ids, and their margins had they not been trained on.
+
+        An estimate by the leverage of each row, for choices that the margins of training rows would flatter.
+        """
+        learner = self._learner_to_update()
+        keys, margins = learner.left_out_margins(n)
+        places = np.searchsorted(np.fromiter(learner.key_of.values(), dtype=np.int64), keys)
+        ids = list(learner.key_of)
+        return [ids[k] for k in places], margins
+
     @property
     def codes_(self) -> Array:
         return self._learner_to_update().in_order("Y")

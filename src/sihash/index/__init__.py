@@ -4,6 +4,5 @@ from sihash.index.base import CodeIndex
 from sihash.index.numpy_index import NumpyIndex
 from sihash.index.opening import open_index
 from sihash.index.scan import ScanIndex
-from sihash.index.semantic import SemanticIndex, semantic_scores
 
-__all__ = ["CodeIndex", "NumpyIndex", "ScanIndex", "SemanticIndex", "open_index", "semantic_scores"]
+__all__ = ["CodeIndex", "NumpyIndex", "ScanIndex", "open_index"]

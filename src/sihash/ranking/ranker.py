@@ -1,0 +1,205 @@
+"""Two stages: codes find candidates, then what is known of them puts them in order.
+
+- ``combined``, the default: by the score of `sihash.ranking.score`.
+- ``label``: by the probability that item and query are of one class, by the query's margins alone.
+- ``vector``: by the cosine between the centred vectors.
+- ``asymmetric``: by Σ_j tanh(margin_j) · b_j, the query's real margins against the item's bits.
+- ``hamming``: by the distance between the codes.
+
+Ties go to the larger cosine, then by a hash of the id. Nothing depends on the order in which items came:
+where not all items at one distance fit among the candidates, none of them is taken, or all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.codes import pack, sign, unpack
+from sihash.index import CodeIndex
+from sihash.ranking.score import (
+    Candidates,
+    Weights,
+    class_log_probabilities,
+    combined_scores,
+    familiarity,
+    label_scores,
+    votes,
+)
+from sihash.ranking.sketch import Sketcher
+
+Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
+RANKS: tuple[Rank, ...] = get_args(Rank)
+DEFAULT: Rank = "combined"
+N_CANDIDATES = 500  # at least; from 300 to 3,000 P@1 and P@10 are the same within 0.005 (docs/search.md)
+PER_ANSWER = 2  # candidates for every answer, where many answers are asked for
+SMALLEST = 1e-30  # probability that has a logarithm
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query: margins (n_bits,), vector (d,), and the item that it is, to be left out (−1: none)."""
+
+    margins: Array
+    vector: Array
+    own: int = -1
+
+
+@dataclass(frozen=True)
+class Found:
+    """Ids of items, best first, with their scores; ``familiar`` is None where not all items were asked."""
+
+    ids: Array
+    scores: Array
+    familiar: bool | None = None
+
+
+@dataclass
+class Ranker:
+    """Searches a collection and orders what it finds.
+
+    ``index`` holds the learned codes, ``near`` codes followed by sketches; ``near`` is None where the index
+    is on a server, and the codes alone find candidates then. What is known of items comes by their ids:
+    ``codes_of`` (packed), ``sketches_of`` (packed), ``classes_of`` (positions in the probabilities, −1 for
+    none), ``cosines_of`` (given a query vector and ids).
+    ``margin_proba`` gives class probabilities of margins, ``code_proba`` of ±1 codes.
+    """
+
+    index: CodeIndex
+    near: CodeIndex | None
+    sketcher: Sketcher
+    weights: Weights
+    margin_proba: Callable[[Array], Array]
+    code_proba: Callable[[Array], Array]
+    codes_of: Callable[[Array], Array]
+    sketches_of: Callable[[Array], Array]
+    classes_of: Callable[[Array], Array]
+    cosines_of: Callable[[Array, Array], Array]
+
+    def nearest(self, rank: Rank, query: Query, k: int, allowed: Array | None = None) -> Found:
+        """The k best items."""
+        room = min(k + (query.own >= 0), max(1, len(self.index)))
+        if rank == "hamming":
+            ids = self._nearest_codes(query, room, allowed)
+        else:
+            ids = self._candidates(query, max(N_CANDIDATES, PER_ANSWER * room), room, allowed)
+        found = self._ordered(rank, query, ids)
+        familiar = found.familiar if allowed is None else None
+        return Found(found.ids[:k], found.scores[:k], familiar)
+
+    def within(self, rank: Rank, query: Query, r: int, allowed: Array | None = None) -> Found:
+        """All items within Hamming distance ``r`` of the query's code."""
+        ((_, ids),) = self.index.radius(_code(query.margins), r, allowed)
+        found = self._ordered(rank, query, ids)
+        return Found(found.ids, found.scores)
+
+    # The first stage.
+
+    def candidates(self, query: Query) -> Array:
+        """Ids that the default ranking looks at for a few answers, in any order."""
+        ids = self._candidates(query, N_CANDIDATES, 1, None)
+        return ids[ids != query.own]
+
+    def _candidates(self, query: Query, n: int, at_least: int, allowed: Array | None) -> Array:
+        """About ``n`` ids that are near by code and sketch; all of those at one distance, or none."""
+        code = _code(query.margins)
+        if self.near is None:
+            return _whole_rings(self.index, code, n, at_least, allowed)
+        both = np.concatenate([code, self.sketcher(query.vector[None])], axis=1)
+        return _whole_rings(self.near, both, n, at_least, allowed)
+
+    def _nearest_codes(self, query: Query, k: int, allowed: Array | None) -> Array:
+        """Ids of the k nearest codes; of those that tie at the last places, the ones nearest by sketch."""
+        code = _code(query.margins)
+        distances, ids = (row[0] for row in self.index.search(code, k, allowed))
+        ids, distances = ids[ids >= 0], distances[ids >= 0]
+        if len(ids) < k:
+            return ids
+        inner = ids[distances < distances[-1]]
+        ((_, ball),) = self.index.radius(code, int(distances[-1]), allowed)
+        ring = np.setdiff1d(ball, inner)
+        n = max(N_CANDIDATES, k)
+        if len(ring) > n:
+            away = np.bitwise_count(self.sketches_of(ring) ^ self.sketcher(query.vector[None])).sum(axis=1)
+            ring = ring[away <= np.partition(away, n - 1)[n - 1]]
+        return np.concatenate([inner, ring])
+
+    # The second stage.
+
+    def known_of(self, query: Query, ids: Array) -> Candidates:
+        """What the score needs to know of some items."""
+        classes = self.classes_of(ids)
+        unlabelled = ids[classes < 0]
+        by_code = np.empty((0, 0))
+        if len(unlabelled):
+            by_code = self.code_proba(unpack(self.codes_of(unlabelled), len(query.margins)))
+        return Candidates(self.cosines_of(query.vector, ids), classes, by_code)
+
+    def log_proba(self, margins: Array) -> Array:
+        """log p of queries (n × n_classes) by their margins (n × n_bits)."""
+        return np.log(np.maximum(self.margin_proba(margins), SMALLEST))
+
+    def _ordered(self, rank: Rank, query: Query, ids: Array) -> Found:
+        """Ids in the order of a ranking."""
+        ids = ids[ids != query.own]
+        if rank in ("combined", "label"):
+            known = self.known_of(query, ids)
+            cosines, scores = known.cosines, self._by_class(rank, query, known)
+        else:
+            cosines = self.cosines_of(query.vector, ids)
+            scores = cosines if rank == "vector" else self._by_code(rank, query, ids)
+        order = np.lexsort((_hash(ids), -cosines, -scores))
+        familiar = familiarity(cosines) >= self.weights.familiar_from
+        return Found(ids[order], scores[order].astype(np.float32), bool(familiar))
+
+    def _by_class(self, rank: Rank, query: Query, known: Candidates) -> Array:
+        log_p = self.log_proba(query.margins[None])[0]
+        if rank == "label":
+            return label_scores(log_p, known)
+        share = votes(known, len(log_p), self.weights.sharpness)
+        return combined_scores(class_log_probabilities(log_p, share, self.weights), known)
+
+    def _by_code(self, rank: Rank, query: Query, ids: Array) -> Array:
+        stored = self.codes_of(ids)
+        if rank == "hamming":
+            return -np.bitwise_count(stored ^ _code(query.margins)).sum(axis=1, dtype=np.int64).astype(float)
+        return unpack(stored, len(query.margins)) @ np.tanh(query.margins)
+
+
+def _code(margins: Array) -> Array:
+    return pack(sign(margins[None]))
+
+
+def _whole_rings(index: CodeIndex, code: Array, n: int, at_least: int, allowed: Array | None) -> Array:
+    """Ids of about ``n`` nearest codes; the last ring is left out if it was cut, unless too few are left."""
+    distances, ids = (row[0] for row in index.search(code, n, allowed))
+    ids, distances = ids[ids >= 0], distances[ids >= 0]
+    if len(ids) < n or n >= len(index):
+        return ids
+    whole = ids[distances < distances[-1]]
+    if len(whole) >= max(at_least, n // 2):
+        return whole
+    ((_, ball),) = index.radius(code, int(distances[-1]), allowed)
+    return ball
+
+
+def _hash(ids: Array) -> Array:
+    """A number for every id that says nothing of its order (splitmix64)."""
+    x = ids.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def check_rank(rank: str | None) -> Rank:
+    """The ranking meant; None is the default."""
+    for known in RANKS:
+        if rank == known:
+            return known
+    if rank is None:
+        return DEFAULT
+    raise ValueError(f"Expected the ranking {', '.join(map(repr, RANKS))}, got {rank!r}.")

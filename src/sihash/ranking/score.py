@@ -1,0 +1,105 @@
+"""The score of an item for a query: how likely they are of one class, and how near their vectors are.
+
+    score(q, i) = log Σ_k r_k · π_ik + cos(q, i)
+
+``cos`` is the cosine between the centred vectors. ``π_i`` says which class the item is of: for certain where
+it has a label, by its code where it has none. ``r`` says which class the query is of:
+
+    r_k ∝ p_k^a · (v_k + ε)^b,    v_k = Σ_i e_i π_ik / Σ_i e_i,    e_i = exp(τ cos(q, i))
+
+where ``p`` are the class probabilities by the query's margins and ``v`` the votes of the candidates, near
+ones counting more. Margins know what tells classes apart; labels of the nearest items know the exceptions.
+``a``, ``b`` and ``τ`` (`Weights`) are found on rows that the hash functions were not trained on
+(`sihash.ranking.weights`).
+
+An item whose vector is the query's own is of its class for certain. Its score is 1, which no other reaches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from sihash._typing import Array
+
+FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
+NEAREST = 5  # whose mean cosine says how familiar a query looks
+SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What the margins (a) and the votes (b) count, and how much more the near ones of the voters (τ).
+
+    A query whose nearest items are less near than ``familiar_from`` on the average looks like none of the
+    classes; ``n_rows`` rows were asked to find these numbers, of which ``refused`` (a share) look so
+    although they do belong to one.
+    """
+
+    margins: float = 1.0
+    votes: float = 0.5
+    sharpness: float = 30.0
+    familiar_from: float = -1.0
+    refused: float = 0.0
+    n_rows: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What is known of the candidates for one query.
+
+    ``cosines`` (n,) to the query; ``classes`` (n,) positions of their classes, −1 where there is no label
+    that the hash functions know; ``by_code`` (number of those × n_classes), class probabilities by the code.
+    """
+
+    cosines: Array
+    classes: Array
+    by_code: Array
+
+
+def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
+    """v (n_classes,): the share of every class among the candidates, near ones counting more."""
+    if not len(found.cosines):
+        return np.full(n_classes, 1 / n_classes)
+    weight = np.exp(sharpness * (found.cosines - found.cosines.max()))
+    labelled = found.classes >= 0
+    share = np.bincount(found.classes[labelled], weight[labelled], minlength=n_classes)
+    if len(found.by_code):
+        share += weight[~labelled] @ found.by_code
+    return share / weight.sum()
+
+
+def class_log_probabilities(log_p: Array, share: Array, weights: Weights) -> Array:
+    """log r of one query (n_classes,) or several (n × n_classes), from log p and the votes."""
+    mixed = weights.margins * log_p + weights.votes * np.log(share + FLOOR)
+    return log_softmax(mixed, axis=-1)
+
+
+def label_scores(log_r: Array, found: Candidates) -> Array:
+    """log Σ_k r_k π_ik of every candidate, never above 0."""
+    scores = np.empty(len(found.classes))
+    labelled = found.classes >= 0
+    scores[labelled] = log_r[found.classes[labelled]]
+    if len(found.by_code):
+        scores[~labelled] = np.log(found.by_code @ np.exp(log_r) + np.finfo(float).tiny)
+    return np.minimum(scores, 0)
+
+
+def combined_scores(log_r: Array, found: Candidates) -> Array:
+    """The score at the top of this file, for every candidate."""
+    same = found.cosines >= SAME
+    return np.where(same, 1.0, label_scores(log_r, found) + np.minimum(found.cosines, SAME))
+
+
+def familiarity(cosines: Array) -> float:
+    """The mean cosine of the nearest candidates; −1 where there is none."""
+    if not len(cosines):
+        return -1.0
+    n = min(NEAREST, len(cosines))
+    return float(np.partition(cosines, -n)[-n:].mean())

@@ -1,0 +1,52 @@
+"""The weights of the score, by maximum likelihood on rows that the hash functions were not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from sihash._typing import Array
+from sihash.ranking.score import FLOOR, Candidates, Weights, familiarity, votes
+
+SHARPNESS = (5.0, 10.0, 20.0, 40.0, 80.0)  # values of τ tried; a factor of two changes P@10 by less than 0.01
+REFUSED = 0.05  # share of the queries of known classes that may look like none of them
+FEWEST = 50  # rows; with fewer the default weights are as good a guess
+
+
+def fit_weights(log_p: Array, y: Array, found: Sequence[Candidates]) -> Weights:
+    """Weights under which the classes ``y`` (n,) of some rows are likeliest.
+
+    ``log_p`` (n × n_classes) are the log-probabilities by their margins, ``found`` their candidates, the row
+    itself not among them. Given τ the likelihood has one maximum in a and b; some values of τ are tried.
+    """
+    if len(y) < FEWEST:
+        return Weights()
+    n_classes = log_p.shape[1]
+    best, weights = np.inf, Weights()
+    for sharpness in SHARPNESS:
+        log_v = np.log(np.array([votes(each, n_classes, sharpness) for each in found]) + FLOOR)
+        loss, (a, b) = _fit(log_p, log_v, y)
+        if loss < best:
+            best, weights = loss, Weights(a, b, sharpness)
+    near = np.array([familiarity(each.cosines) for each in found])
+    threshold = float(np.quantile(near, REFUSED))
+    refused = float((near < threshold).mean())
+    return Weights(weights.margins, weights.votes, weights.sharpness, threshold, refused, len(y))
+
+
+def _fit(log_p: Array, log_v: Array, y: Array) -> tuple[float, tuple[float, float]]:
+    """The least mean loss, and the (a, b) that have it; neither is negative."""
+    rows = np.arange(len(y))
+    own = np.stack([log_p[rows, y], log_v[rows, y]])
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        log_r = log_softmax(weights[0] * log_p + weights[1] * log_v, axis=1)
+        r = np.exp(log_r)
+        slope = [np.mean(np.sum(r * each, axis=1)) for each in (log_p, log_v)] - own.mean(axis=1)
+        return -float(log_r[rows, y].mean()), slope
+
+    found = minimize(loss, [0.5, 0.5], jac=True, method="L-BFGS-B", bounds=[(0, 10), (0, 10)])
+    return float(found.fun), (float(found.x[0]), float(found.x[1]))
