@@ -175,9 +175,6 @@ def test_a_large_database_is_checked_as_it_is_read(lived_in, folder, monkeypatch
         lambda: db.item(12),
         lambda: db.item(13),
         lambda: db.search(small.QUERIES, k=60),
-        lambda: db.search(small.QUERIES, classes=[1]),
-        lambda: db.update("scratch"),
-        db.info,
     ):
         with pytest.raises(CorruptFile, match=FILE):
             use()

@@ -149,7 +149,10 @@ def load_array(root: Path, file: Written) -> Array:
 def map_array(root: Path, file: Written) -> Array:
     """A checked ``.npy`` file, memory-mapped."""
     check(root, file)
-    return np.load(root / file.path, mmap_mode="r", allow_pickle=False)
+    try:
+        return np.load(root / file.path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:  # a compaction took it away since
+        raise _missing(root, file) from None
 
 
 def _missing(root: Path, file: Written) -> CorruptFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,10 @@ def make_ranker(
     sketcher: Sketcher,
     weights: Weights,
     indexes: tuple[CodeIndex, CodeIndex | None],
-    places: Callable[[], Places],
+    places: Places,
     labels: Mapping[int, Any],
 ) -> Ranker:
-    """A ranker over the items of ``places()``, whose class numbers have ``labels``; both may grow."""
+    """A ranker over the items of ``places``, whose class numbers have ``labels``; both may grow."""
     index, near = indexes
     n_bytes = -(-index.n_bits // 8)
     positions = ClassPositions(hasher, labels)
@@ -38,10 +38,10 @@ def make_ranker(
         weights=weights,
         margin_proba=hasher.margin_proba,
         code_proba=hasher.code_proba,
-        codes_of=lambda ids: places().codes(ids, n_bytes),
-        sketches_of=lambda ids: places().sketches(ids),
-        classes_of=lambda ids: positions(places().classes(ids)),
-        cosines_of=lambda query, ids: places().cosines(query, ids, sketcher.mean),
+        codes_of=lambda ids: places.codes(ids, n_bytes),
+        sketches_of=places.sketches,
+        classes_of=lambda ids: positions(places.classes(ids)),
+        cosines_of=lambda query, ids: places.cosines(query, ids, sketcher.mean),
     )
 
 
@@ -85,7 +85,7 @@ def learn_weights(hasher: SIH, sketcher: Sketcher, places: Places, labels: Mappi
         if segment.alive.any():
             near.add(segment.ids[segment.alive], codes_and_sketches(segment, segment.alive))
     indexes = ScanIndex(hasher.n_bits), near
-    ranker = make_ranker(hasher, sketcher, Weights(), indexes, lambda: places, labels)
+    ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, labels)
     names, margins = hasher.left_out_margins(N_ASKED)
     ids = np.array(names, dtype=np.int64)
     vectors = places.vectors(ids, len(sketcher.mean))

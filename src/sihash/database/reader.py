@@ -106,11 +106,8 @@ class Reader:
         return self.catalogue is not catalogue or catalogue.last_operation() != operation
 
     def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
-        snapshot = self._snapshot
-        if snapshot is not None and snapshot.catalogue is catalogue:
-            if snapshot.operation == operation or snapshot.advance(catalogue):
-                return snapshot
-        self._snapshot = Snapshot(self.root, catalogue)
+        if self._snapshot is None or not _follows(self._snapshot, catalogue, operation):
+            self._snapshot = Snapshot(self.root, catalogue)
         return self._snapshot
 
     def _load(self) -> None:
@@ -135,6 +132,12 @@ class Reader:
         if self._pid == os.getpid():
             self._catalogue.close()
         self._snapshot = None
+
+
+def _follows(snapshot: Snapshot, catalogue: Catalogue, operation: int) -> bool:
+    """Whether a snapshot is of this moment, or could be brought to it."""
+    current = snapshot.catalogue is catalogue
+    return current and (snapshot.operation == operation or snapshot.advance(catalogue))
 
 
 def _only_learned(catalogue: Catalogue, snapshot: Snapshot) -> bool:

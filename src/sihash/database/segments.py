@@ -97,7 +97,12 @@ class Places:
     """Where items are: segments in the order of their ids."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        self.segments = sorted(segments, key=lambda segment: int(segment.ids[0]))
+        self.segments: list[Segment] = []
+        self.take(segments)
+
+    def take(self, more: Sequence[Segment]) -> None:
+        """Take up segments that came later."""
+        self.segments = sorted([*self.segments, *more], key=lambda segment: int(segment.ids[0]))
         self._first = np.array([segment.ids[0] for segment in self.segments], dtype=np.int64)
 
     def find(self, ids: Array) -> list[tuple[Segment, Array, Array]]:

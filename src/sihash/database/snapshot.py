@@ -132,7 +132,7 @@ class Snapshot:
                     self.sketcher,
                     self.weights,
                     (index, near),
-                    lambda: self.places,
+                    self.places,
                     self.classes,
                 )
                 self._follow(ranker, {})
@@ -151,10 +151,7 @@ class Snapshot:
         name = self.meta["index"]
         if not name.startswith("milvus+"):
             return open_index(name, self.n_bits)
-        return ServedIndex(name, self.n_bits, self.version, self._model, self.n_items, self._alive)
-
-    def _alive(self, ids: Array) -> Array:
-        return self.places.alive(ids)
+        return ServedIndex(name, self.n_bits, self.version, self._model, self.n_items, self.places.alive)
 
     @property
     def n_bits(self) -> int:
@@ -256,7 +253,7 @@ class Snapshot:
         fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
         with self.lock.writing():
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
-            self.places = Places([*self.places.segments, *fresh])
+            self.places.take(fresh)
             self._replay(new, removed)
             if self._ranker is not None:
                 self._follow(self._ranker, before)

@@ -21,8 +21,8 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
     """mAP of rows ``X`` with labels ``y``, each once the query, by kind of ranking.
 
     asymmetric: the query's margins, squashed by tanh, times the item's code. semantic: the agreement of class
-    probabilities times nearness, Σ_k p(k given the query) · p(k given b) · exp(−2 d / n_bits), the query's from
-    its margins, the item's from its code.
+    probabilities times nearness, Σ_k p(k given the query) · p(k given b) · exp(−2 d / n_bits), the query's
+    from its margins, the item's from its code.
     """
     margins = hasher.decision_function(X)
     soft, B = np.tanh(margins).astype(np.float32), codes.sign(margins)
