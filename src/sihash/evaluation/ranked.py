@@ -1,7 +1,8 @@
 """Measures of rankings: by any score, where items that tie count together, or of ranks as they are.
 
 `mean_average_precision` and `mean_precision_at` take scores and keep the conventions of `retrieval`.
-`RankedTally` takes an order that is made already, as a search makes it, and tells figures for each class.
+`RankedTally` takes an order that is made already, as a search makes it or `in_order`, and tells figures for
+each class.
 """
 
 from __future__ import annotations
@@ -44,6 +45,22 @@ def mean_precision_at(k: int, scores: Array, relevant: Array) -> float:
     share = (tied & relevant).sum(axis=1) / tied.sum(axis=1)
     hits = (above & relevant).sum(axis=1) + (k - above.sum(axis=1)) * share
     return float(hits.mean() / k)
+
+
+def in_order(scores: Array, relevant: Array) -> Array:
+    """``relevant`` (bool, n_queries × n_items) put in the order of ``scores``, best first.
+
+    Ties keep the order of the items, so that should be one that means nothing.
+    """
+    # One sort of numbers is several times as fast as an argsort: the score, turned into an integer that
+    # sorts the other way round, then the item's place, then whether it is relevant.
+    bits = (0.0 - scores.astype(np.float32)).view(np.uint32)
+    bits ^= np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+    keys = bits.astype(np.uint64) << np.uint64(32)
+    keys |= np.arange(scores.shape[1], dtype=np.uint64) << np.uint64(1)
+    keys |= relevant
+    keys.sort(axis=1)
+    return (keys & np.uint64(1)).astype(bool)
 
 
 @dataclass(frozen=True)
