@@ -19,6 +19,7 @@ from sihash.server.models import (
     AddAnswer,
     BitsAnswer,
     ClassifyAnswer,
+    ComparisonAnswer,
     InfoAnswer,
     ItemModel,
     ItemsPage,
@@ -144,6 +145,13 @@ class Client:
 
     def bits(self) -> BitsAnswer:
         return self._get(BitsAnswer, "/v1/bits")
+
+    def evaluation(self) -> ComparisonAnswer:
+        """How well searches answer, beside what one would otherwise take.
+
+        The first call after a change takes as long as measuring does: give the client a ``timeout`` for it.
+        """
+        return self._get(ComparisonAnswer, "/v1/evaluation")
 
     def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Label] = ()) -> ItemsPage:
         params = {"offset": offset, "limit": limit, "class": list(map(str, classes))}

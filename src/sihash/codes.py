@@ -61,8 +61,13 @@ def hamming(P: Array, Q: Array) -> Array:
         raise ValueError(
             f"Codes of {P.shape[1]} and {Q.shape[1]} bytes cannot be compared; use one code length."
         )
+    return hamming_of_words(as_words(P), as_words(Q))
+
+
+def hamming_of_words(P: Array, Q: Array) -> Array:
+    """As `hamming`, of codes that `as_words` made: for those who ask the same codes again and again."""
     distances = np.zeros((len(P), len(Q)), dtype=np.uint16)
-    for p, q in zip(as_words(P).T, as_words(Q).T, strict=True):
+    for p, q in zip(P.T, Q.T, strict=True):
         distances += np.bitwise_count(p[:, None] ^ q[None, :])
     return distances
 

@@ -339,17 +339,38 @@ def test_an_empty_collection(browser, template, tmp_path):
         context.close()
 
 
+# Quality.
+
+
+def test_quality_shows_the_table_and_the_advice(page, service):
+    page.click("nav a[data-view=quality]")
+    assert page.locator("#quality-result").is_hidden()
+    page.click("#measure")
+    page.wait_for_selector("#quality-result:not([hidden])")
+    names = page.locator("#alternatives th").all_inner_texts()
+    assert names[:4] == ["sihash", "cosine", "sign bits", "sign bits, rescored"]
+    assert page.locator("#alternatives tr.own td").first.inner_text() == "4 bytes"
+    assert "sihash" in page.inner_text("#advice")
+    assert "too good" in page.inner_text("#quality-note")
+    keep(page, "quality")
+
+
 # Other places to look at it.
 
 
 def test_on_a_phone(phone, service, digits, tmp_path):
     phone.set_input_files("#query-file", image_file(tmp_path, digits[N_KNOWN + 2][0]))
     wait_for_text(phone, "#results-title", "24 items found")
-    for view in ("search", "collection", "learning"):
+    for view in ("search", "collection", "learning", "quality"):
         phone.click(f"nav a[data-view={view}]")
         phone.wait_for_timeout(200)
+        if view == "quality":
+            phone.click("#measure")
+            phone.wait_for_selector("#quality-result:not([hidden])")
         assert phone.evaluate("document.documentElement.scrollWidth") <= 360
         keep(phone, f"phone-{view}")
+    inside = "nav => nav.lastElementChild.getBoundingClientRect().right <= nav.getBoundingClientRect().right"
+    assert phone.locator("nav").evaluate(inside)
 
 
 def test_in_the_dark(dark, service, digits, tmp_path):

@@ -120,6 +120,29 @@ def test_items_info_and_bits(client, library):
     assert np.array([one.margins for one in bits.classes]) == pytest.approx(library.bits().margins)
 
 
+def test_evaluation_is_kept_until_the_database_changes(in_process):
+    first = in_process.get("/v1/evaluation").json()
+    assert [row["name"] for row in first["rows"]][:2] == ["sihash", "cosine"]
+    assert first["advice"].endswith(".")
+    assert "too good" in first["note"]
+    assert in_process.get("/v1/evaluation").json() == first  # times and all
+    in_process.delete("/v1/classes", params={"label": "3"}, headers={"authorization": f"Bearer {TOKEN}"})
+    second = in_process.get("/v1/evaluation").json()
+    assert second["n_items"] < first["n_items"]
+    in_process.app.state.service.database.remove_classes(in_process.app.state.service.database.labels())
+    refused = in_process.get("/v1/evaluation")
+    assert (refused.status_code, refused.json()["detail"]) == (
+        422,
+        "Nothing to compare by: no item has a label.",
+    )
+
+
+def test_the_client_gets_the_evaluation(client, library):
+    found = client.evaluation()
+    assert found.version == library.version
+    assert found.rows[0].bytes_per_item == 4
+
+
 def test_thumbnails(client):
     with Image.open(io.BytesIO(client.thumbnail(3))) as image:
         assert image.format == "JPEG"

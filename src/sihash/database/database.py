@@ -17,7 +17,7 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.database import changes, exporting, inspecting, searching, updating
+from sihash.database import changes, comparing, exporting, inspecting, searching, updating
 from sihash.database.answers import (
     AddReport,
     Answer,
@@ -39,7 +39,7 @@ from sihash.database.served import reach
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.writer import Progress, silent
-from sihash.evaluation import RetrievalScores
+from sihash.evaluation import AlternativeScore, Comparison, RetrievalScores
 from sihash.features import extractor
 from sihash.hashing import SIH
 from sihash.index import open_index
@@ -390,6 +390,30 @@ class ImageDatabase:
             return inspecting.evaluate(snapshot, (codes.pack(codes.sign(scores)), queries[1]), k)
 
         return self._read(work)
+
+    def compare(
+        self,
+        source: Any = None,
+        labels: Any = None,
+        *,
+        max_queries: int = 1000,
+        max_items: int | None = None,
+    ) -> Comparison:
+        """The answers of `search` beside what one would otherwise take, on the same data and in one run.
+
+        Queries are those in ``source``, or some of the items, then never an answer to themselves: items that
+        were not learned from where there are enough, else the ``note`` of the result says so. Only labelled
+        items count. ``max_queries`` and ``max_items`` bound the time by samples, of which the note tells too.
+        """
+        comparing.check_limits(max_queries, max_items)
+        queries = None if source is None else self._labelled_queries(source, labels)
+
+        def work(snapshot: Snapshot) -> tuple[comparing.Asked, AlternativeScore]:
+            asked = comparing.ask(self.path, snapshot, queries, max_queries, max_items)
+            return asked, comparing.own_row(snapshot, asked, self.thumbnail)
+
+        asked, own = self._read(work)
+        return comparing.beside_alternatives(own, asked)
 
     def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[Label]]:
         opened = open_source(source, labels)

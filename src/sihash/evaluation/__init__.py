@@ -1,6 +1,21 @@
-"""Retrieval measures by Hamming radius and by rank, and statistics of the bits."""
+"""Retrieval measures by Hamming radius and by rank, what one would otherwise take, statistics of the bits."""
 
+from sihash.evaluation.alternatives import AlternativeScore
 from sihash.evaluation.bits import BitStatistics, bit_statistics
+from sihash.evaluation.comparison import Comparison, compare
+from sihash.evaluation.ranked import ClassScores, RankedScores, RankedTally
 from sihash.evaluation.retrieval import RetrievalScores, against_database, leave_one_out
 
-__all__ = ["BitStatistics", "RetrievalScores", "against_database", "bit_statistics", "leave_one_out"]
+__all__ = [
+    "AlternativeScore",
+    "BitStatistics",
+    "ClassScores",
+    "Comparison",
+    "RankedScores",
+    "RankedTally",
+    "RetrievalScores",
+    "against_database",
+    "bit_statistics",
+    "compare",
+    "leave_one_out",
+]

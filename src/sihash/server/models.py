@@ -173,6 +173,38 @@ class BitsAnswer(Model):
     classes: list[ClassMargins]
 
 
+class AlternativeModel(Model):
+    """A way to search: bytes that it keeps of an item, how well it answers, milliseconds of a query."""
+
+    name: str
+    bytes_per_item: int
+    p_at_1: float
+    p_at_10: float
+    map: float
+    ms_per_query: float
+
+
+class SkippedAlternative(Model):
+    name: str
+    reason: str
+
+
+class ComparisonAnswer(Model):
+    """The database, in the first of ``rows``, beside what one would otherwise take; ``advice`` is a sentence.
+
+    ``note`` is what to know before believing the figures, or empty.
+    """
+
+    version: int
+    rows: list[AlternativeModel]
+    skipped: list[SkippedAlternative]
+    n_items: int
+    n_queries: int
+    n_left_out: int
+    note: str
+    advice: str
+
+
 # Changes.
 
 
@@ -294,6 +326,19 @@ def search_answer(answer: Any, radius: int | None) -> dict[str, Any]:
             if radius is None or hit.distance <= radius
         ],
     }
+
+
+def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
+    return ComparisonAnswer(
+        version=version,
+        rows=[AlternativeModel(**vars(row)) for row in found.rows],
+        skipped=[SkippedAlternative(name=name, reason=reason) for name, reason in found.skipped.items()],
+        n_items=found.n_items,
+        n_queries=found.n_queries,
+        n_left_out=found.n_left_out,
+        note=found.note,
+        advice=found.advice(),
+    )
 
 
 def version_models(versions: list[Any], undoable: bool) -> VersionsAnswer:

@@ -14,6 +14,7 @@ from PIL import Image
 from sihash.database import DatabaseBusy, ImageDatabase
 from sihash.database.written_labels import written_labels
 from sihash.features import BadImage
+from sihash.server.evaluations import Evaluations
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer, Label, Rank
 from sihash.server.settings import Settings
@@ -35,6 +36,7 @@ class Service:
         self.searcher = ImageDatabase(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder)
         self.updates = Updates(settings.database, settings.run_folder, settings.update_threads)
+        self.evaluations = Evaluations(settings.database)
         self._writing = asyncio.Lock()
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features

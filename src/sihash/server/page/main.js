@@ -6,9 +6,10 @@ import * as collection from "./collection.js";
 import { $, announce, count, showError } from "./dom.js";
 import { setBits } from "./items.js";
 import * as learning from "./learning.js";
+import * as quality from "./quality.js";
 import * as search from "./search.js";
 
-const VIEWS = ["search", "collection", "learning"];
+const VIEWS = ["search", "collection", "learning", "quality"];
 
 /** Ask for everything that says what the database is, and show it. */
 export async function refresh() {
@@ -19,7 +20,7 @@ export async function refresh() {
     document.title = `${info.name} · sihash`;
     $("database-name").textContent = info.name;
     $("database-summary").textContent = `${count(info.n_items, "item")} · ${info.n_bits} bits · version ${info.version}`;
-    for (const view of [search, collection, learning]) view.setInfo(info);
+    for (const view of [search, collection, learning, quality]) view.setInfo(info);
   } catch (error) {
     if (error.status === 401) return void askForToken("Reading this database needs its token.");
     if (error.status !== 0) announce(error.message);
@@ -107,7 +108,7 @@ takeTokenFromAddress();
 setUpToken();
 setUpDialogs();
 setUpDropping();
-for (const view of [search, collection, learning]) view.setUp();
+for (const view of [search, collection, learning, quality]) view.setUp();
 watchOffline((isOffline) => {
   $("offline").hidden = !isOffline;
   if (!isOffline) refresh();

@@ -10,7 +10,14 @@ from pydantic import BaseModel
 
 from sihash.database import ImageDatabase
 from sihash.server.documentation import problems
-from sihash.server.models import BitsAnswer, ClassMargins, InfoAnswer, ItemModel, ItemsPage
+from sihash.server.models import (
+    BitsAnswer,
+    ClassMargins,
+    ComparisonAnswer,
+    InfoAnswer,
+    ItemModel,
+    ItemsPage,
+)
 from sihash.server.routes.searching import Classes, ItemId
 from sihash.server.service import service_of
 
@@ -42,6 +49,15 @@ def _bits_answer(database: ImageDatabase) -> BitsAnswer:
             for label, margins in zip(found.classes, found.margins.tolist(), strict=True)
         ],
     )
+
+
+@router.get("/evaluation", response_model=ComparisonAnswer, responses=problems(422))
+async def evaluation(request: Request) -> BaseModel:
+    """How well searches answer, beside what one would otherwise take.
+
+    Measured on samples at the first request, which takes seconds to minutes, and again after a change.
+    """
+    return await service_of(request).evaluations.current()
 
 
 @router.get("/items", response_model=ItemsPage, responses=problems(404, 422))

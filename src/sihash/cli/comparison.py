@@ -1,0 +1,45 @@
+"""What ``sihash evaluate --against`` prints: a table, and one sentence of advice."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sihash.evaluation import Comparison
+
+HEADINGS = ("", "an item", "P@1", "P@10", "mAP", "a query")
+
+
+def comparison_table(comparison: Comparison) -> str:
+    """The comparison as text: a line for each way to search, what was skipped, the note, the advice."""
+    from sihash.evaluation.advice import size_words
+
+    rows = [
+        (
+            row.name,
+            size_words(row.bytes_per_item),
+            f"{row.p_at_1:.3f}",
+            f"{row.p_at_10:.3f}",
+            f"{row.map:.3f}",
+            f"{row.ms_per_query:.3g} ms",
+        )
+        for row in comparison.rows
+    ]
+    widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
+    lines = [_line(row, widths) for row in (HEADINGS, *rows)]
+    lines += [f"{name}: skipped, {reason}." for name, reason in comparison.skipped.items()]
+    left_out = f", {comparison.n_left_out:,} left out: nothing relevant" if comparison.n_left_out else ""
+    lines += ["", f"{comparison.n_queries:,} queries{left_out}; {comparison.n_items:,} items"]
+    lines += [comparison.note] if comparison.note else []
+    return "\n".join([*lines, comparison.advice()])
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    name, *figures = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+    return "  ".join([name.strip().ljust(widths[0]), *figures])
+
+
+def comparison_data(comparison: Comparison) -> dict[str, Any]:
+    """The comparison in plain types, for ``--json``."""
+    return {**asdict(comparison), "advice": comparison.advice()}

@@ -1,0 +1,195 @@
+"""Learned codes beside what one would otherwise take, on the same data and in one run.
+
+The same queries ask the same items in every way, and one function scores all answers. Ties are broken by a
+hash of the content of the items, so it does not matter in which order they are stored. Times are of one query
+after the other by one thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sihash._typing import Array
+from sihash.evaluation.advice import advice, size_words
+from sihash.evaluation.alternatives import (
+    Alternative,
+    AlternativeScore,
+    Cosine,
+    LdaLabel,
+    ProductQuantisation,
+    RescoredSignBits,
+    SignBits,
+    Unavailable,
+)
+from sihash.evaluation.ranked import RankedScores, RankedTally, in_order
+from sihash.threads import fold_threads, team
+
+BLOCK_SCORES = 1 << 22  # scored at a time by each thread: bounds memory whatever the number of queries
+TIMED_QUERIES = 50
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``rows`` begin with the learned codes; ``skipped`` says of the ways that are not among them why.
+
+    ``n_left_out`` more queries had nothing relevant to find. ``note`` is what one should know before
+    believing the figures, or empty.
+    """
+
+    rows: tuple[AlternativeScore, ...]
+    skipped: dict[str, str]
+    n_items: int
+    n_queries: int
+    n_left_out: int
+    note: str = ""
+
+    def advice(self) -> str:
+        """One sentence: what to use, also where that is not this."""
+        return advice(self.rows, self.n_queries)
+
+
+def compare(
+    own_row: AlternativeScore,
+    X: Any,
+    y: Any,
+    queries: Any,
+    query_labels: Any,
+    code_bytes: int,
+    *,
+    own: Any = None,
+    note: str = "",
+) -> Comparison:
+    """Set ``own_row`` beside the alternatives.
+
+    Parameters
+    ----------
+    own_row : AlternativeScore
+        Of the ranking by learned codes, measured on the same items and queries.
+    X : array, n × d
+        The vectors of the items.
+    y : integer array (n,)
+        Their class numbers, −1 for an item without a label, which is never relevant.
+    queries, query_labels : arrays (n_queries × d and n_queries)
+        Those that ask, and their class numbers.
+    code_bytes : int
+        Bytes of a learned code, which product quantisation gets too.
+    own : integer array (n_queries,), optional
+        Which item a query is itself, −1 for none. An item is no answer to itself, and what learns from labels
+        learns from no item that asks.
+    note : str
+        Handed on.
+    """
+    X, y = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
+    labels = np.asarray(query_labels, dtype=np.int64)
+    own = np.full(len(queries), -1) if own is None else np.asarray(own, dtype=np.int64)
+    _check(X, y, queries, labels, own)
+    order = _content_order(X, y)
+    X, y, own = X[order], y[order], np.append(np.argsort(order), -1)[own]
+    rows, skipped, scores = [own_row], {}, None
+    for name, make in _alternatives(X, y, own, code_bytes):
+        try:
+            alternative = make()
+        except Unavailable as reason:
+            skipped[name] = str(reason)
+            continue
+        scores = ranked_scores(alternative.scores, y, queries, labels, own)
+        ms = median_milliseconds(partial(alternative.first, k=10), queries)
+        rows.append(
+            AlternativeScore(name, alternative.bytes_per_item, scores.p_at_1, scores.p_at_10, scores.map, ms)
+        )
+    assert scores is not None  # cosine can always be had
+    if not scores.n_queries:
+        raise ValueError(
+            f"None of the {len(queries)} queries has an item of its class to find; ask with classes that the "
+            "collection has."
+        )
+    return Comparison(tuple(rows), skipped, len(X), scores.n_queries, scores.n_left_out, note)
+
+
+def _check(X: Array, y: Array, queries: Array, labels: Array, own: Array) -> None:
+    if X.ndim != 2 or queries.ndim != 2 or X.shape[1] != queries.shape[1] or not len(X):
+        raise ValueError(
+            f"Expected vectors (n × d) of items and of queries, of one width, got shapes {X.shape} and "
+            f"{queries.shape}."
+        )
+    if len(y) != len(X) or not len(queries) == len(labels) == len(own):
+        raise ValueError(
+            f"Expected one class number an item and a query, got {len(y)} for {len(X)} items and "
+            f"{len(labels)} for {len(queries)} queries."
+        )
+
+
+def _alternatives(
+    X: Array, y: Array, own: Array, code_bytes: int
+) -> Iterator[tuple[str, Callable[[], Alternative]]]:
+    """Names and makers, one after the other: what one has learned is gone before the next one learns."""
+    cosine, bits = Cosine(X), SignBits(X)
+    learned = np.ones(len(X), dtype=bool)
+    learned[own[own >= 0]] = False
+    yield "cosine", lambda: cosine
+    yield "sign bits", lambda: bits
+    yield "sign bits, rescored", lambda: RescoredSignBits(bits, cosine)
+    yield f"PQ, {size_words(code_bytes)}", lambda: ProductQuantisation(X, code_bytes)
+    yield "LDA's label", lambda: LdaLabel(X, y, learned)
+
+
+def _content_order(X: Array, y: Array) -> Array:
+    """An order that follows from what the items are, not from where they are stored, and means nothing.
+
+    Equal items of one class get numbers, so that they do not all come together: which one has which number
+    makes no difference to any score.
+    """
+    seen, digests = Counter[bytes](), []
+    for row, label in zip(X, y, strict=True):
+        content = hashlib.blake2b(row.tobytes() + label.tobytes(), digest_size=16).digest()
+        digests.append(hashlib.blake2b(content + seen[content].to_bytes(8), digest_size=8).digest())
+        seen[content] += 1
+    return np.argsort(np.frombuffer(b"".join(digests), dtype=np.uint64), kind="stable")
+
+
+def ranked_scores(
+    scores: Callable[[Array], Array], y: Array, queries: Array, labels: Array, own: Array
+) -> RankedScores:
+    """How well a way to score items ranks them; ``scores`` is asked for blocks of queries.
+
+    Ties keep the order of the items, so that should be one that means nothing. Arguments as in `compare`.
+    """
+    size = max(1, BLOCK_SCORES // len(y))
+
+    def ranked(start: int) -> tuple[Array, Array, Array]:
+        rows = slice(start, start + size)
+        block = np.array(scores(queries[rows]), dtype=np.float32)
+        relevant = (labels[rows, None] == y) & (y >= 0)
+        itself = np.flatnonzero(own[rows] >= 0)
+        block[itself, own[rows][itself]] = -np.inf  # in the last place, and not relevant: as if not there
+        relevant[itself, own[rows][itself]] = False
+        return in_order(block, relevant), relevant.sum(axis=1), labels[rows]
+
+    tally = RankedTally()
+    fold_threads(ranked, range(0, len(queries), size), lambda _, block: tally.add(*block))
+    return tally.scores()
+
+
+def median_milliseconds(answer: Callable[[Array], Any], queries: Array) -> float:
+    """What one query takes, one after the other, by one thread; the first is not counted.
+
+    More threads gain little on one query, and on a busy machine they wait for each other.
+    """
+    times = []
+    with team(1), threadpool_limits(1, user_api="openmp"):  # of the BLAS; of FAISS
+        answer(queries[0])
+        for query in queries[:TIMED_QUERIES]:
+            started = time.perf_counter()
+            answer(query)
+            times.append(time.perf_counter() - started)
+    return 1000 * float(np.median(times))

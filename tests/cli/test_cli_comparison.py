@@ -1,0 +1,47 @@
+"""The table of a comparison."""
+
+from __future__ import annotations
+
+import json
+
+from sihash.cli.comparison import comparison_data, comparison_table
+from sihash.evaluation import AlternativeScore, Comparison
+
+COMPARISON = Comparison(
+    (
+        AlternativeScore("sihash", 4, 0.75, 0.72, 0.751, 0.1),
+        AlternativeScore("cosine", 2048, 0.7, 0.61, 0.234, 12.345),
+    ),
+    {"PQ, 4 bytes": "FAISS is not installed"},
+    50_000,
+    1000,
+    3,
+    "A sample was asked.",
+)
+
+
+def test_the_table_has_a_line_for_each_way_and_ends_with_the_advice():
+    assert comparison_table(COMPARISON).splitlines() == [
+        "        an item    P@1   P@10    mAP  a query",
+        "sihash  4 bytes  0.750  0.720  0.751   0.1 ms",
+        "cosine   2.0 kB  0.700  0.610  0.234  12.3 ms",
+        "PQ, 4 bytes: skipped, FAISS is not installed.",
+        "",
+        "1,000 queries, 3 left out: nothing relevant; 50,000 items",
+        "A sample was asked.",
+        COMPARISON.advice(),
+    ]
+
+
+def test_as_json():
+    data = json.loads(json.dumps(comparison_data(COMPARISON)))
+    assert data["rows"][1] == {
+        "name": "cosine",
+        "bytes_per_item": 2048,
+        "p_at_1": 0.7,
+        "p_at_10": 0.61,
+        "map": 0.234,
+        "ms_per_query": 12.345,
+    }
+    assert data["skipped"] == {"PQ, 4 bytes": "FAISS is not installed"}
+    assert data["advice"] == COMPARISON.advice()
