@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.output import emit, progress_bar
+from sihash.cli.output import emit, one_line, progress_bar
+from sihash.cli.search import Rank
 from sihash.cli.shared import Json, check_vectors
 
 if TYPE_CHECKING:
     from sihash._typing import Array
+    from sihash.database.answers import Evaluation
     from sihash.evaluation import RetrievalScores
 
     Coded = tuple[Array, Any]  # packed codes, labels
@@ -38,26 +41,39 @@ def evaluate(
     queries: Annotated[
         str | None, typer.Option(help="Of a database: labelled images or vectors that ask its items.")
     ] = None,
+    rank: Annotated[Rank | None, typer.Option(help="Of a database: another ranking than combined.")] = None,
+    max_queries: Annotated[
+        int, typer.Option(min=1, help="Of a database: ask with so many queries at most, drawn at random.")
+    ] = 1000,
+    against: Annotated[
+        bool, typer.Option("--against", help="Of a database: set it beside what one would otherwise take.")
+    ] = False,
     k: Annotated[
-        list[int] | None, typer.Option("-k", help="Rank for precision@k and mAP@k; repeat for more.")
+        list[int] | None,
+        typer.Option("-k", help="Of codes: rank for precision@k and mAP@k; repeat for more."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Mean average precision, precision and recall of codes, by Hamming radius and by rank.
+    """How well searches of a database answer: P@1, P@10 and mAP, with its worst classes. Or scores of codes.
+
+    A database is asked by --queries, or by some of its own items, which are never answers to themselves; the
+    output says how far they are honest. --against also evaluates cosine on the vectors, one bit a dimension,
+    product quantisation and LDA's label on the same data, and gives advice.
 
     Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits`
-    may say how many bits are used. Without a database each item is once the query against all others; of a
-    data set, each item of its test part, if it has one. Most items of a database were learned from, so its
-    own score flatters; --queries that it never saw give the honest one.
+    may say how many bits are used. Each item is once the query against all others; of a data set, each item
+    of its test part, if it has one.
     """
     is_database = model is None and (Path(source) / "catalogue.sqlite").is_file()
-    if is_database and (database or features or against_train):
-        raise typer.BadParameter("a database is evaluated by its own items or by --queries.")
-    if queries and not is_database:
-        raise typer.BadParameter("--queries ask a database, and SOURCE is none.")
+    if is_database and (database or features or against_train or k):
+        raise typer.BadParameter("a database is evaluated by its own items or by --queries, without -k.")
+    if not is_database and (queries or rank or against):
+        raise typer.BadParameter("--queries, --rank and --against are for a database, and SOURCE is none.")
     if is_database:
-        result = _of_database(source, queries, k or [])
-    elif model:
+        found, text = _of_database(source, queries, rank and rank.value, max_queries, against)
+        emit(found, text, as_json)
+        return
+    if model:
         result = _of_codes(*_by_model(source, model, features, against_train), k or [])
     else:
         asking, n_bits = _read_codes(Path(source))
@@ -66,14 +82,37 @@ def evaluate(
     emit(result, _text(result), as_json)
 
 
-def _of_database(path: str, queries: str | None, k: list[int]) -> dict[str, Any]:
+def _of_database(
+    path: str, queries: str | None, rank: str | None, max_queries: int, against: bool
+) -> tuple[dict[str, Any], str]:
+    """The evaluation in plain types and as text; ``against`` adds the comparison to both."""
+    from sihash.cli.comparison import comparison_data, comparison_table
     from sihash.database import ImageDatabase
 
     with ImageDatabase(path) as opened:
-        scores = opened.evaluate(queries, k=k)
-        balance = opened.bits().balance
-    apart = AGAINST if queries else "a sample of the items against the rest"
-    return {**_result(scores, apart), "mean_imbalance": float(abs(2 * balance - 1).mean())}
+        found = opened.evaluate(queries, rank=rank, max_queries=max_queries)
+        result, text = asdict(found), _evaluation_text(found)
+        if against:
+            comparison = opened.compare(queries, max_queries=max_queries)
+            result["against"] = comparison_data(comparison)
+            text += "\n\n" + comparison_table(comparison)
+    return result, text
+
+
+def _evaluation_text(found: Evaluation) -> str:
+    left_out = f", {found.n_left_out:,} left out: nothing relevant" if found.n_left_out else ""
+    lines = [
+        f"version {found.version}, {found.rank} ranking: {found.n_queries:,} queries{left_out}; "
+        f"{found.n_items:,} items",
+        f"P@1 {found.p_at_1:.4f}   P@10 {found.p_at_10:.4f}   mAP {found.mAP:.4f}",
+    ]
+    lines += [found.note] if found.note else []
+    lines += ["worst classes:"] + [
+        f"  {one_line(str(each.label)):<24} P@1 {each.p_at_1:.3f}   P@10 {each.p_at_10:.3f}   "
+        f"mAP {each.mAP:.3f}   ({each.n_queries:,} queries)"
+        for each in found.worst(5)
+    ]
+    return "\n".join(lines)
 
 
 def _of_codes(queries: Coded, stored: Coded | None, n_bits: int | None, k: list[int]) -> dict[str, Any]:

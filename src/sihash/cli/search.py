@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 
 class Rank(StrEnum):
-    hamming = "hamming"
+    combined = "combined"
+    label = "label"
+    vector = "vector"
     asymmetric = "asymmetric"
-    semantic = "semantic"
+    hamming = "hamming"
 
 
 def search(
@@ -36,7 +38,7 @@ def search(
     radius: Annotated[
         int | None, typer.Option(min=0, help="All items whose codes differ in so many bits at most.")
     ] = None,
-    rank: Annotated[Rank | None, typer.Option(help="How answers are ordered; semantic if not said.")] = None,
+    rank: Annotated[Rank | None, typer.Option(help="How answers are ordered; combined if not said.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Only items of this class; repeat for more.")
     ] = None,
@@ -53,7 +55,7 @@ def search(
 
     with ImageDatabase(database) as opened:
         how = {
-            "k": k or 10,
+            "k": k,
             "radius": radius,
             "rank": rank and rank.value,
             "classes": written_labels(opened.labels(), classes) if classes else None,
@@ -83,7 +85,12 @@ def _data(names: list[str], answers: list[Answer]) -> dict[str, Any]:
         "version": answers[0].version,
         "rank": answers[0].rank,
         "answers": [
-            {"query": name, "code": answer.query_code.hex(), "hits": [_hit(hit) for hit in answer.hits]}
+            {
+                "query": name,
+                "code": answer.query_code.hex(),
+                "remark": answer.remark,
+                "hits": [_hit(hit) for hit in answer.hits],
+            }
             for name, answer in zip(names, answers, strict=True)
         ],
     }
@@ -95,6 +102,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 def _text(name: str, answer: Answer) -> str:
     lines = [f"{one_line(name)}: {len(answer.hits)} found by version {answer.version}, {answer.rank}"]
+    lines += [f"      {answer.remark}"] if answer.remark else []
     lines += [f"{place:>4}  {_line(hit)}" for place, hit in enumerate(answer.hits, 1)]
     return "\n".join(lines)
 

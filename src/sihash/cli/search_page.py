@@ -38,5 +38,5 @@ def _picture(database: ImageDatabase, images: list[Path], place: int) -> bytes |
 
 def _hit(database: ImageDatabase, hit: Hit, code: bytes, n_bits: int) -> str:
     label = "no label" if hit.label is None else str(hit.label)
-    caption = f"{label}, distance {hit.distance}, id {hit.id}"
+    caption = f"{label}, score {hit.score:.2f}, distance {hit.distance}, id {hit.id}"
     return figure(database.thumbnail(hit.id), hit.name, caption, hit.code, code, n_bits)

@@ -55,8 +55,42 @@ class Answer:
         label = "" if hit.label is None else html.escape(str(hit.label))
         return (
             f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'
-            f"<figcaption>{label} · {hit.distance}</figcaption></figure>"
+            f"<figcaption>{label} · {hit.score:.2f} · {hit.distance}</figcaption></figure>"
         )
+
+
+@dataclass(frozen=True)
+class ClassEvaluation:
+    """Means over the queries of one class."""
+
+    label: Label
+    n_queries: int
+    p_at_1: float
+    p_at_10: float
+    mAP: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well searches answer: the share of right hits in the first place, and in the first ten, and mAP.
+
+    ``note`` says what one should know before believing the figures, or is empty.
+    """
+
+    version: int
+    rank: str
+    p_at_1: float
+    p_at_10: float
+    mAP: float
+    n_queries: int
+    n_left_out: int
+    n_items: int
+    classes: list[ClassEvaluation]
+    note: str = ""
+
+    def worst(self, n: int = 10) -> list[ClassEvaluation]:
+        """The classes whose queries fare worst: by P@10, then mAP."""
+        return sorted(self.classes, key=lambda each: (each.p_at_10, each.mAP, str(each.label)))[:n]
 
 
 @dataclass(frozen=True)

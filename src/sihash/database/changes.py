@@ -19,7 +19,7 @@ from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
-from sihash.database.ranking import learn_weights
+from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
@@ -73,14 +73,15 @@ def create(
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
-            models = pool.submit(write_models, root, hasher, 1)
+            left_out = rows_left_out(hasher)
+            models = pool.submit(write_models, root, hasher, 1, left_out)
             _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         label_of = {number: json.loads(text) for number, text in writer.catalogue.rows("classes")}
-        weights = learn_weights(hasher, sketcher, places, label_of)
+        weights = learn_weights(hasher, sketcher, places, label_of, left_out)
         n = sum(len(segment.ids) for segment in new)
         details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}

@@ -15,14 +15,14 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from sihash import codes
 from sihash._typing import Array
-from sihash.database import changes, comparing, exporting, inspecting, searching, updating
+from sihash.database import changes, comparing, evaluating, exporting, inspecting, searching, updating
 from sihash.database.answers import (
     AddReport,
     Answer,
     Classification,
     CompactReport,
+    Evaluation,
     Item,
     Label,
     Problem,
@@ -39,7 +39,7 @@ from sihash.database.served import reach
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.writer import Progress, silent
-from sihash.evaluation import AlternativeScore, Comparison, RetrievalScores
+from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
 from sihash.hashing import SIH
 from sihash.index import open_index
@@ -207,12 +207,14 @@ class ImageDatabase:
         self,
         queries: Any,
         *,
-        k: int = 10,
+        k: int | None = None,
         radius: int | None = None,
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
     ) -> list[Answer]:
-        """The nearest items of each query: the ``k`` best, or all within Hamming distance ``radius``.
+        """The best items for each query: ``k`` of them (10), or all within Hamming distance ``radius``.
+
+        With both, the ``k`` best within the radius.
 
         ``queries`` are vectors (n × d), or images: paths, file contents, uint8 arrays, Pillow images.
         ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or "hamming"
@@ -233,7 +235,7 @@ class ImageDatabase:
         self,
         ids: Iterable[int],
         *,
-        k: int = 10,
+        k: int | None = None,
         radius: int | None = None,
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
@@ -375,19 +377,29 @@ class ImageDatabase:
         """How the bits are used: their balance, and the mean margin of every class in each."""
         return self._read(inspecting.bits)
 
-    def evaluate(self, source: Any = None, labels: Any = None, *, k: Sequence[int] = ()) -> RetrievalScores:
-        """Mean average precision by Hamming distance: of queries in ``source``, or of the items themselves.
+    def evaluate(
+        self,
+        source: Any = None,
+        labels: Any = None,
+        *,
+        rank: str | None = None,
+        max_queries: int = 1000,
+        max_items: int | None = None,
+    ) -> Evaluation:
+        """P@1, P@10 and mAP of the ranking that answers, also for each class.
 
-        Without a source most items are ones that the hash functions were learned from; queries that were
-        not give the honest figure.
+        Queries are those in ``source``, or some of the items, then never an answer to themselves: items that
+        were not learned from where there are enough, else items that ask as if they had been left out. Only
+        labelled items count. ``max_queries`` and ``max_items`` bound the time by samples. The ``note`` of the
+        result tells all this.
         """
+        evaluating.check_limits(max_queries, max_items)
+        ranking = searching.wanted(1, None, rank, None).rank
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        def work(snapshot: Snapshot) -> RetrievalScores:
-            if queries is None:
-                return inspecting.evaluate(snapshot, None, k)
-            scores = searching.margins(snapshot, searching.fitting(snapshot, queries[0]))
-            return inspecting.evaluate(snapshot, (codes.pack(codes.sign(scores)), queries[1]), k)
+        def work(snapshot: Snapshot) -> Evaluation:
+            asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
+            return evaluating.evaluation(snapshot, asked, ranking)
 
         return self._read(work)
 
@@ -401,19 +413,17 @@ class ImageDatabase:
     ) -> Comparison:
         """The answers of `search` beside what one would otherwise take, on the same data and in one run.
 
-        Queries are those in ``source``, or some of the items, then never an answer to themselves: items that
-        were not learned from where there are enough, else the ``note`` of the result says so. Only labelled
-        items count. ``max_queries`` and ``max_items`` bound the time by samples, of which the note tells too.
+        Queries and limits are those of `evaluate`.
         """
-        comparing.check_limits(max_queries, max_items)
+        evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        def work(snapshot: Snapshot) -> tuple[comparing.Asked, AlternativeScore]:
-            asked = comparing.ask(self.path, snapshot, queries, max_queries, max_items)
-            return asked, comparing.own_row(snapshot, asked, self.thumbnail)
+        def work(snapshot: Snapshot) -> tuple[evaluating.Asked, AlternativeScore, int]:
+            asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
+            return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
 
-        asked, own = self._read(work)
-        return comparing.beside_alternatives(own, asked)
+        asked, own, code_bytes = self._read(work)
+        return comparing.beside_alternatives(own, asked, code_bytes)
 
     def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[Label]]:
         opened = open_source(source, labels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +17,9 @@ from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import to_learn_from, training_ids
-from sihash.evaluation import RetrievalScores, against_database, bit_statistics, leave_one_out
+from sihash.evaluation import bit_statistics
 from sihash.ranking import DEFAULT
 
-QUERIES = 10_000  # asked in an evaluation without queries of its own
 MARGIN_ITEMS = 200  # of each class, to average margins over
 
 
@@ -111,28 +109,6 @@ def bits(snapshot: Snapshot) -> Bits:
         [snapshot.classes[int(number)] for number in present],
         np.array(means, dtype=np.float64).reshape(len(present), snapshot.n_bits),
     )
-
-
-def evaluate(snapshot: Snapshot, queries: tuple[Array, Any] | None, k: Sequence[int]) -> RetrievalScores:
-    """Mean average precision and the rest, by Hamming distance, over the labelled items.
-
-    Without queries (packed codes and labels) each item asks for all others; if there are many, a sample of
-    them asks the rest.
-    """
-    ids = snapshot.places.live_ids()
-    numbers = snapshot.places.live_classes()
-    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
-    if not len(ids):
-        raise DatabaseError("Nothing to evaluate: no item has a label.")
-    codes = snapshot.codes(ids)
-    if queries is not None:  # their labels may be written: "9" where a class is 9
-        labels = [str(snapshot.classes[int(number)]) for number in numbers]
-        return against_database(queries[0], [str(label) for label in queries[1]], codes, labels, k=k)
-    if len(ids) <= QUERIES:
-        return leave_one_out(codes, numbers, k=k)
-    asks = np.zeros(len(ids), dtype=bool)
-    asks[np.random.RandomState(0).choice(len(ids), QUERIES, replace=False)] = True
-    return against_database(codes[asks], numbers[asks], codes[~asks], numbers[~asks], k=k)
 
 
 def verify(root: str | os.PathLike[str]) -> list[Problem]:

@@ -74,11 +74,20 @@ def n_bits_near(n_bits: int) -> int:
     return 8 * -(-n_bits // 8) + SKETCH_BITS
 
 
-def learn_weights(hasher: SIH, sketcher: Sketcher, places: Places, labels: Mapping[int, Any]) -> Weights:
+def rows_left_out(hasher: SIH) -> Array:
+    """Some items that the hash functions were learned from, with ``margins`` as if they had not been."""
+    names, margins = hasher.left_out_margins(N_ASKED)
+    rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", (hasher.n_bits,))])
+    rows["id"], rows["margins"] = names, margins
+    return rows
+
+
+def learn_weights(
+    hasher: SIH, sketcher: Sketcher, places: Places, labels: Mapping[int, Any], left_out: Array
+) -> Weights:
     """Weights of the score for a collection with these hash functions and the codes that they give.
 
-    Some items that the hash functions were trained on ask for all others, with margins as they would be had
-    they not been trained on.
+    Items that the hash functions were learned from ask for all others, as if they had been left out.
     """
     near = ScanIndex(n_bits_near(hasher.n_bits))
     for segment in places.segments:
@@ -86,8 +95,8 @@ def learn_weights(hasher: SIH, sketcher: Sketcher, places: Places, labels: Mappi
             near.add(segment.ids[segment.alive], codes_and_sketches(segment, segment.alive))
     indexes = ScanIndex(hasher.n_bits), near
     ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, labels)
-    names, margins = hasher.left_out_margins(N_ASKED)
-    ids = np.array(names, dtype=np.int64)
+    left_out = left_out[places.alive(left_out["id"])]  # the others were removed meanwhile
+    ids, margins = left_out["id"], left_out["margins"]
     vectors = places.vectors(ids, len(sketcher.mean))
     queries = [Query(*asked) for asked in zip(margins, vectors, ids.tolist(), strict=True)]
     found = map_threads(lambda query: ranker.known_of(query, ranker.candidates(query)), queries)

@@ -21,21 +21,29 @@ from sihash.ranking import Found, Rank, Weights, check_rank
 from sihash.ranking.ranker import Query
 from sihash.threads import map_threads
 
+DEFAULT_K = 10
+
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be found: the ``k`` best or all within ``radius``; of ``classes`` only, if given."""
+    """What is to be found: the ``k`` best; with a ``radius`` all within it (``k`` None), or the best of them.
 
-    k: int
+    Of ``classes`` only, if given.
+    """
+
+    k: int | None
     radius: int | None
     rank: Rank
     classes: list[Any] | None
 
 
-def wanted(k: int, radius: int | None, rank: str | None, classes: Iterable[Any] | None) -> Wanted:
+def wanted(k: int | None, radius: int | None, rank: str | None, classes: Iterable[Any] | None) -> Wanted:
     """What the caller asked for, checked."""
     try:
-        check_count("k", k)
+        if k is not None:
+            check_count("k", k)
+        elif radius is None:
+            k = DEFAULT_K
         if radius is not None:
             check_radius(radius)
         return Wanted(k, radius, check_rank(rank), None if classes is None else list(classes))
@@ -134,7 +142,8 @@ def find(snapshot: Snapshot, scores: Array, X: Array, ask: Wanted, own: Array | 
     def one(number: int) -> Found:
         query = Query(scores[number], X[number], -1 if own is None else int(own[number]))
         if ask.radius is not None:
-            return ranker.within(ask.rank, query, ask.radius, allowed)
+            return ranker.within(ask.rank, query, ask.radius, allowed, ask.k)
+        assert ask.k is not None
         return ranker.nearest(ask.rank, query, ask.k, allowed)
 
     return map_threads(one, range(len(X)))

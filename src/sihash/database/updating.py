@@ -19,7 +19,7 @@ from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
-from sihash.database.ranking import learn_weights
+from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.writer import UPDATER, Progress, disk_errors_told, write_models, writing
@@ -78,12 +78,15 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
                 return report
             version = _Version(snapshot.log.next_version, Encoder.after_learning(hasher), {})
             with _timed(seconds, "encoding"):
-                version.models = write_models(root, hasher, version.number)
+                left_out = rows_left_out(hasher)
+                version.models = write_models(root, hasher, version.number, left_out)
                 for k, segment in enumerate(snapshot.places.segments):
                     progress("encoding", k / len(snapshot.places.segments))
                     version.encode(root, segment)
             with _timed(seconds, "ranking"):
-                version.weights = learn_weights(hasher, snapshot.sketcher, snapshot.places, snapshot.classes)
+                version.weights = learn_weights(
+                    hasher, snapshot.sketcher, snapshot.places, snapshot.classes, left_out
+                )
             with _timed(seconds, "comparing"):
                 compared = _compare(snapshot, hasher, strategy, compare, progress)
             report = replace(report, version=version.number, seconds=seconds, compared=compared)

@@ -29,7 +29,7 @@ from sihash.ranking.sketch import N_BYTES as SKETCH_BYTES
 MODELS = "models"
 WRITER, UPDATER = "writer.lock", "update.lock"
 Progress = Callable[[str, float], None]  # what is being done, and how much of it is done, 0…1
-_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8})?$")
+_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8})?$")
 
 
 def silent(phase: str, done: float) -> None:
@@ -163,18 +163,19 @@ def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
     return files.write_array(root, name, rows.shape, np.float32, [rows])
 
 
-def write_models(root: Path, hasher: SIH, version: int) -> dict[str, Written]:
-    """Files that are not in the catalogue yet: what searches need, what the next update needs, and the ids
-    of the training rows.
+def write_models(root: Path, hasher: SIH, version: int, left_out: Array) -> dict[str, Written]:
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, the ids of the
+    training rows, and some of these with margins as if they had been left out.
     """
     stem = f"{MODELS}/{version:06d}"
     ids = np.array(hasher.ids_, dtype=np.int64)
     hashes, learner = (files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner"))
-    training = files.unique_name(f"{stem}.training", "npy")
+    training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
     return {
         "hash": files.write_model(root, hashes, hasher, updatable=False),
         "learner": files.write_model(root, learner, hasher, vectors=False),
         "training": files.write_array(root, training, ids.shape, np.int64, [ids]),
+        "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }
 
 

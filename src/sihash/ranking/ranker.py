@@ -91,11 +91,16 @@ class Ranker:
         familiar = found.familiar if allowed is None else None
         return Found(found.ids[:k], found.scores[:k], familiar)
 
-    def within(self, rank: Rank, query: Query, r: int, allowed: Array | None = None) -> Found:
-        """All items within Hamming distance ``r`` of the query's code."""
-        ((_, ids),) = self.index.radius(_code(query.margins), r, allowed)
+    def within(
+        self, rank: Rank, query: Query, r: int, allowed: Array | None = None, k: int | None = None
+    ) -> Found:
+        """All items within Hamming distance ``r`` of the query's code, or the ``k`` best of them."""
+        ((distances, ids),) = self.index.radius(_code(query.margins), r, allowed)
+        n = len(ids) if k is None else max(N_CANDIDATES, PER_ANSWER * (k + 1))
+        if len(ids) > n:
+            ids = _least(distances + self._sketch_distances(query, ids), ids, n)
         found = self._ordered(rank, query, ids)
-        return Found(found.ids, found.scores)
+        return Found(found.ids[:k], found.scores[:k])
 
     # The first stage.
 
@@ -122,11 +127,13 @@ class Ranker:
         inner = ids[distances < distances[-1]]
         ((_, ball),) = self.index.radius(code, int(distances[-1]), allowed)
         ring = np.setdiff1d(ball, inner)
-        n = max(N_CANDIDATES, k)
-        if len(ring) > n:
-            away = np.bitwise_count(self.sketches_of(ring) ^ self.sketcher(query.vector[None])).sum(axis=1)
-            ring = ring[away <= np.partition(away, n - 1)[n - 1]]
+        if len(ring) > max(N_CANDIDATES, k):
+            ring = _least(self._sketch_distances(query, ring), ring, max(N_CANDIDATES, k))
         return np.concatenate([inner, ring])
+
+    def _sketch_distances(self, query: Query, ids: Array) -> Array:
+        own = self.sketcher(query.vector[None])
+        return np.bitwise_count(self.sketches_of(ids) ^ own).sum(axis=1, dtype=np.int64)
 
     # The second stage.
 
@@ -157,11 +164,18 @@ class Ranker:
         return Found(ids[order], scores[order].astype(np.float32), bool(familiar))
 
     def _by_class(self, rank: Rank, query: Query, known: Candidates) -> Array:
-        log_p = self.log_proba(query.margins[None])[0]
         if rank == "label":
-            return label_scores(log_p, known)
+            return label_scores(self.log_proba(query.margins[None])[0], known)
+        return combined_scores(self._mixed(query, known), known)
+
+    def class_log_proba(self, query: Query) -> Array:
+        """log r (n_classes,): which class a query is of, by its margins and by its candidates."""
+        return self._mixed(query, self.known_of(query, self.candidates(query)))
+
+    def _mixed(self, query: Query, known: Candidates) -> Array:
+        log_p = self.log_proba(query.margins[None])[0]
         share = votes(known, len(log_p), self.weights.sharpness)
-        return combined_scores(class_log_probabilities(log_p, share, self.weights), known)
+        return class_log_probabilities(log_p, share, self.weights)
 
     def _by_code(self, rank: Rank, query: Query, ids: Array) -> Array:
         stored = self.codes_of(ids)
@@ -185,6 +199,11 @@ def _whole_rings(index: CodeIndex, code: Array, n: int, at_least: int, allowed: 
         return whole
     ((_, ball),) = index.radius(code, int(distances[-1]), allowed)
     return ball
+
+
+def _least(distances: Array, ids: Array, n: int) -> Array:
+    """The ``n`` ids at the least distances, and all that tie with the last of them."""
+    return ids[distances <= np.partition(distances, n - 1)[n - 1]]
 
 
 def _hash(ids: Array) -> Array:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
 Strategy = Literal["incremental", "scratch"]
-Rank = Literal["hamming", "asymmetric", "semantic"]
+Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
 MAX_RESULTS = 1000
@@ -50,11 +50,15 @@ class Hit(Model):
 
 
 class SearchAnswer(Model):
-    """What a query found, best first. ``version`` is the model version by which all of it was found."""
+    """What a query found, best first. ``version`` is the model version by which all of it was found.
+
+    ``remark`` says if the query looks like none of the classes.
+    """
 
     version: int
     rank: str
     query_code: str
+    remark: str | None = None
     hits: list[Hit]
 
     model_config = ConfigDict(
@@ -64,15 +68,16 @@ class SearchAnswer(Model):
             "examples": [
                 {
                     "version": 3,
-                    "rank": "hamming",
+                    "rank": "combined",
                     "query_code": "5a01ff3c",
+                    "remark": None,
                     "hits": [
                         {
                             "id": 17,
                             "label": "cat",
                             "name": "cat/17.jpg",
                             "distance": 1,
-                            "score": -1.0,
+                            "score": 0.72,
                             "code": "5b01ff3c",
                         }
                     ],
@@ -303,16 +308,13 @@ class Ready(Model):
 # From the database's words to these.
 
 
-def search_answer(answer: Any, radius: int | None) -> dict[str, Any]:
-    """A `SearchAnswer` as plain types: the route that is asked most has no time for models.
-
-    Only what lies within the radius. The database would look for all of that, which may be everything; here
-    ``k`` bounds what one request can cost.
-    """
+def search_answer(answer: Any) -> dict[str, Any]:
+    """A `SearchAnswer` as plain types: the route that is asked most has no time for models."""
     return {
         "version": answer.version,
         "rank": answer.rank,
         "query_code": answer.query_code.hex(),
+        "remark": answer.remark,
         "hits": [
             {
                 "id": hit.id,
@@ -323,7 +325,6 @@ def search_answer(answer: Any, radius: int | None) -> dict[str, Any]:
                 "code": hit.code.hex(),
             }
             for hit in answer.hits
-            if radius is None or hit.distance <= radius
         ],
     }
 

@@ -52,8 +52,8 @@ export function hitCard(hit, queryCode, onOpen) {
   const far = hit.distance === 0 ? "same code" : count(hit.distance, "bit");
   const differing = hit.distance === 0 ? "all bits agree" : `${count(hit.distance, "bit")} of ${nBits} differ`;
   return h("li", { class: "item", "data-id": hit.id, "data-label": labelText(hit.label) },
-    h("button", { type: "button", class: "open", title: hit.name, "aria-label": `Search from ${labelText(hit.label)}, ${hit.name}, ${differing}`, onclick: () => onOpen(hit) }, picture(hit)),
-    words(hit.label, h("span", { class: "distance" }, far)),
+    h("button", { type: "button", class: "open", title: hit.name, "aria-label": `Search from ${labelText(hit.label)}, ${hit.name}, score ${hit.score.toFixed(2)}, ${differing}`, onclick: () => onOpen(hit) }, picture(hit)),
+    words(hit.label, h("span", { class: "distance", title: `score ${hit.score.toFixed(3)}, ${differing}` }, `${hit.score.toFixed(2)} · ${far}`)),
     strip(hit.code, queryCode, nBits, { words: `Bits beside those of the query: ${differing}` }));
 }
 

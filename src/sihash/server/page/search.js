@@ -6,7 +6,7 @@ import { $, announce, count, h, imageFiles, labelText, percent, showError } from
 import { hitCard, image, itemCard, picture } from "./items.js";
 
 const PAGE = 48;
-const RANKS = { hamming: "Hamming distance", asymmetric: "margins of the query", semantic: "likely class" };
+const RANKS = { combined: "class and likeness", label: "likely class", vector: "likeness of vectors", asymmetric: "margins of the query", hamming: "Hamming distance" };
 const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), shown: 0 };
 let info = null;
 let running = null; // AbortController of the search under way
@@ -184,11 +184,11 @@ function showAnswer(answer) {
   $("more").hidden = true;
   const found = answer.hits.length;
   $("results-title").textContent = found ? `${count(found, "item")} found` : "Nothing found";
-  $("results-note").replaceChildren(legend());
+  $("results-note").replaceChildren(...(answer.remark ? [h("strong", { class: "remark" }, `Your query ${answer.remark}. `)] : []), legend());
   $("results").replaceChildren(...(found
     ? answer.hits.map((hit) => hitCard(hit, answer.query_code, fromItem))
     : [empty("Nothing found", state.mode === "radius" ? "No code lies within this radius. Allow more bits to differ." : "No item fits the filter.")]));
-  announce(`${count(found, "item")} found, version ${answer.version}.`);
+  announce(`${count(found, "item")} found, version ${answer.version}.${answer.remark ? ` Your query ${answer.remark}.` : ""}`);
 }
 
 const legend = () => h("span", { class: "legend" },

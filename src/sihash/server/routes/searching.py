@@ -55,11 +55,11 @@ def _options(query: bytes) -> SearchOptions:
 
 async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
     labels = await service.known_labels(service.searcher, options.classes) if options.classes else None
-    return {"k": options.k, "rank": options.rank, "classes": labels}
+    return {"k": options.k, "radius": options.radius, "rank": options.rank, "classes": labels}
 
 
-def _response(answer: Any, options: SearchOptions) -> Response:
-    body = json.dumps(search_answer(answer, options.radius), allow_nan=False)
+def _response(answer: Any) -> Response:
+    body = json.dumps(search_answer(answer), allow_nan=False)
     return Response(body, media_type="application/json")
 
 
@@ -71,7 +71,7 @@ async def search_by_item(request: Request, id: ItemId) -> Any:
     service, options = service_of(request), _options(request.scope["query_string"])
     arguments = await _arguments(service, options)
     [answer] = service.searcher.search_ids([id], **arguments)  # takes no longer than handing it to a thread
-    return _response(answer, options)
+    return _response(answer)
 
 
 @router.post(
@@ -86,7 +86,7 @@ async def search_by_image(request: Request) -> Any:
     arguments = await _arguments(service, options)
     image = await service.image(request)
     [answer] = await asyncio.to_thread(service.searcher.search, [image], **arguments)
-    return _response(answer, options)
+    return _response(answer)
 
 
 @router.post("/search/vector", response_model=SearchAnswer, responses=problems(404, 408, 413, 422, 503))
@@ -95,7 +95,7 @@ async def search_by_vector(request: Request, query: VectorSearch) -> Any:
     service = service_of(request)
     arguments = await _arguments(service, query)
     [answer] = await asyncio.to_thread(service.searcher.search, _row(query.vector), **arguments)
-    return _response(answer, query)
+    return _response(answer)
 
 
 @router.post(

@@ -1,0 +1,212 @@
+"""How well a database answers: who asks, and how the ranking that answers puts items in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.checks import check_count
+from sihash.codes import hamming, pack, sign, unpack
+from sihash.database import files, searching
+from sihash.database.answers import ClassEvaluation, Evaluation
+from sihash.database.errors import DatabaseError
+from sihash.database.snapshot import Snapshot
+from sihash.database.updating import training_ids
+from sihash.evaluation.comparison import ranked_scores
+from sihash.evaluation.ranked import RankedScores, RankedTally
+from sihash.ranking import Rank
+from sihash.ranking.ranker import Query
+from sihash.threads import map_threads
+
+ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask
+FIRST = 10  # hits that a search is judged by
+TIE = 1e-4  # what a cosine counts where scores tie
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Items that answer, and queries that ask them: vectors, margins, and which item each is (−1: none).
+
+    ``y`` and ``labels`` are class numbers, −1 for a query whose class no item has.
+    """
+
+    ids: Array
+    X: Array
+    y: Array
+    queries: Array
+    margins: Array
+    labels: Array
+    own: Array
+    note: str
+
+
+def check_limits(max_queries: int, max_items: int | None) -> None:
+    try:
+        check_count("max_queries", max_queries)
+        check_count("max_items", max_items or 1)
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
+
+
+def ask(
+    root: Path,
+    snapshot: Snapshot,
+    given: tuple[Array, list[Any]] | None,
+    max_queries: int,
+    max_items: int | None,
+) -> Asked:
+    """The labelled items, and queries: those given (vectors, labels), else some of the items themselves."""
+    ids, y = snapshot.places.live_ids(), snapshot.places.live_classes()
+    ids, y = ids[y >= 0], y[y >= 0]
+    if not len(ids):
+        raise DatabaseError("Nothing to evaluate: no item has a label.")
+    notes: list[str] = []
+    if given is None:
+        asking, margins, note = _asking_items(root, snapshot, ids, max_queries)
+        notes.append(note)
+    else:
+        asking, margins = np.empty(0, dtype=np.int64), np.empty((0, snapshot.n_bits))
+    if max_items is not None and len(ids) > max_items:
+        notes.append(f"A sample of {max_items:,} of the {len(ids):,} labelled items answers.")
+        some = np.union1d(_sample(len(ids), max_items), np.searchsorted(ids, asking))
+        ids, y = ids[some], y[some]
+    X = snapshot.vectors(ids)
+    if given is None:
+        own = np.searchsorted(ids, asking)
+        return Asked(ids, X, y, X[own], margins, y[own], own, " ".join(notes))
+    vectors, names = given
+    if len(vectors) > max_queries:
+        notes.append(f"A sample of {max_queries:,} of the {len(vectors):,} queries was asked.")
+    some = _sample(len(vectors), max_queries)
+    number_of = {str(label): number for number, label in snapshot.classes.items()}  # "9" where a class is 9
+    labels = np.array([number_of.get(str(names[place]), -1) for place in some])
+    queries = searching.fitting(snapshot, vectors)[some]
+    margins = searching.margins(snapshot, queries)
+    return Asked(ids, X, y, queries, margins, labels, np.full(len(some), -1), " ".join(notes))
+
+
+def _asking_items(root: Path, snapshot: Snapshot, ids: Array, most: int) -> tuple[Array, Array, str]:
+    """Ids of items to ask with, their margins, and what to know about them.
+
+    Items that were not learned from, where there are enough. Else some that were, with the margins that they
+    would have had otherwise, as estimated when the hash functions were learned.
+    """
+    unseen = np.setdiff1d(ids, training_ids(root, snapshot.catalogue, snapshot.version))
+    if len(unseen) >= ENOUGH_UNSEEN:
+        asking = unseen[_sample(len(unseen), most)]
+        note = "The queries are items of the collection that the hash functions did not learn from."
+        return asking, searching.margins(snapshot, snapshot.vectors(asking)), note
+    left_out = files.load_array(root, snapshot.catalogue.file_of_version("left-out", snapshot.version))
+    left_out = left_out[np.isin(left_out["id"], ids)]
+    left_out = np.sort(left_out[_sample(len(left_out), most)], order="id")
+    if not len(left_out):
+        raise DatabaseError("Nothing to evaluate by: none of the items learned from is left; give queries.")
+    note = (
+        "The queries are items that the hash functions learned from; they ask with margins estimated as if "
+        "they had not been. Queries that the database has never seen are better still."
+    )
+    return left_out["id"], left_out["margins"], note
+
+
+def _sample(n: int, most: int) -> Array:
+    """Places in ascending order: all, or ``most`` drawn with one seed."""
+    return np.arange(n) if n <= most else np.sort(np.random.RandomState(0).choice(n, most, replace=False))
+
+
+def scores_of(snapshot: Snapshot, asked: Asked, rank: Rank) -> RankedScores:
+    """P@1 and P@10 of what searches answer, and mAP of the same score over all items."""
+    first = _first_hits(snapshot, asked, rank)
+    whole = ranked_scores(
+        _all_scores(snapshot, asked, rank), asked.y, np.arange(len(asked.labels)), asked.labels, asked.own
+    )
+    per_class = tuple(replace(a, map=b.map) for a, b in zip(first.per_class, whole.per_class, strict=True))
+    return replace(first, map=whole.map, per_class=per_class)
+
+
+def _queries(asked: Asked) -> list[Query]:
+    own = [int(asked.ids[place]) if place >= 0 else -1 for place in asked.own]
+    return [Query(*each) for each in zip(asked.margins, asked.queries, own, strict=True)]
+
+
+def _first_hits(snapshot: Snapshot, asked: Asked, rank: Rank) -> RankedScores:
+    """By the searches themselves."""
+    allowed = None if len(asked.ids) == snapshot.n_items else asked.ids
+    ranker = snapshot.ranker
+    found = map_threads(lambda query: ranker.nearest(rank, query, FIRST, allowed), _queries(asked))
+    relevant = np.zeros((len(found), FIRST), dtype=bool)
+    for row, each, label in zip(relevant, found, asked.labels, strict=True):
+        row[: len(each.ids)] = snapshot.places.classes(each.ids) == label
+    sizes = np.bincount(asked.y, minlength=len(snapshot.classes) + 1)  # the last stands for no class
+    tally = RankedTally()
+    tally.add(relevant, sizes[asked.labels] - (asked.own >= 0), asked.labels)
+    return tally.scores()
+
+
+def _all_scores(snapshot: Snapshot, asked: Asked, rank: Rank) -> Any:
+    """A function from places of queries to their scores for all items that answer."""
+    ranker, mean = snapshot.ranker, snapshot.sketcher.mean
+    Z, Q = _directions(asked.X - mean), _directions(asked.queries - mean)
+    positions = ranker.classes_of(asked.ids)
+    codes, n_bits = snapshot.codes(asked.ids), snapshot.n_bits
+    if rank == "combined":
+        log_r = np.array(map_threads(ranker.class_log_proba, _queries(asked)))
+    elif rank == "label":
+        log_r = ranker.log_proba(asked.margins)
+
+    unlearned = asked.ids[positions < 0]  # of classes that came since; their codes speak for them
+    by_code = np.empty((0, 1))
+    if len(unlearned):
+        by_code = snapshot.hasher.code_proba(unpack(snapshot.codes(unlearned), n_bits))
+
+    def by_class(log_p: Array) -> Array:
+        out = log_p[:, positions]
+        if len(unlearned):
+            out[:, positions < 0] = np.log(np.exp(log_p) @ by_code.T + np.finfo(float).tiny)
+        return out
+
+    def scores(places: Array) -> Array:
+        cosines = Q[places] @ Z.T
+        if rank in ("combined", "label"):
+            return by_class(log_r[places]) + (cosines if rank == "combined" else TIE * cosines)
+        if rank == "vector":
+            return cosines
+        if rank == "hamming":
+            return TIE * cosines - hamming(pack(sign(asked.margins[places])), codes)
+        return np.tanh(asked.margins[places]) @ unpack(codes, n_bits).T + TIE * cosines
+
+    return scores
+
+
+def _directions(Z: Array) -> Array:
+    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z))
+    return Z / np.where(lengths > 0, lengths, 1)[:, None]
+
+
+def evaluation(snapshot: Snapshot, asked: Asked, rank: Rank) -> Evaluation:
+    """The scores with the labels of classes in them."""
+    found = scores_of(snapshot, asked, rank)
+    if not found.n_queries:
+        raise DatabaseError(
+            f"None of the {len(asked.labels)} queries has an item of its class to find; ask with classes "
+            "that the collection has."
+        )
+    classes = [
+        ClassEvaluation(snapshot.classes[each.label], each.n_queries, each.p_at_1, each.p_at_10, each.map)
+        for each in found.per_class
+    ]
+    return Evaluation(
+        version=snapshot.version,
+        rank=rank,
+        p_at_1=found.p_at_1,
+        p_at_10=found.p_at_10,
+        mAP=found.map,
+        n_queries=found.n_queries,
+        n_left_out=found.n_left_out,
+        n_items=len(asked.ids),
+        classes=classes,
+        note=asked.note,
+    )
