@@ -105,7 +105,7 @@ def _nearest(queries, words, hidden, ids, n_bits, near, found):  # type: ignore[
         n_below = 0  # kept slots at a distance below top ...
         top = n_bits + 1  # ... of which the furthest are at top − 1
         limit = n_bits + 1  # only a distance below it can still enter
-        for start in range(0, words.shape[1], BLOCK):
+        for start in range(0, len(hidden), BLOCK):
             offsets = hidden[start : start + BLOCK]
             own = distances[: len(offsets)]
             for i in range(len(own)):

@@ -41,7 +41,8 @@ class Slots:
 
     @property
     def words(self) -> Array:
-        return self._words[:, : self.n]
+        """Of all slots, those not in use at the end: compiled loops are vectorised over whole arrays only."""
+        return self._words
 
     @property
     def hidden(self) -> Array:
@@ -95,7 +96,7 @@ class Slots:
         if n > len(self._ids):
             room = max(n, 2 * self.n) - self.n
             self._ids = np.concatenate([self.ids, np.empty(room, np.int64)])
-            self._words = np.concatenate([self.words, np.empty((len(words), room), np.uint64)], axis=1)
+            self._words = np.concatenate([self._words[:, : self.n], np.empty((len(words), room), np.uint64)], axis=1)
             self._hidden = np.concatenate([self.hidden, np.zeros(room, np.uint16)])
         self._ids[self.n : n], self._words[:, self.n : n], self._hidden[self.n : n] = ids, words, 0
         self.n = n
@@ -109,7 +110,7 @@ class Slots:
     def _taken(self) -> tuple[Array, Array]:
         """Take out all ids and words that are not hidden; none is left."""
         live = self.hidden == 0
-        ids, words = self.ids[live], self.words[:, live]
+        ids, words = self.ids[live], self._words[:, : self.n][:, live]
         self.n = self.n_hidden = 0
         return ids, words
 
