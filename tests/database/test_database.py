@@ -552,12 +552,7 @@ def test_an_npy_file_is_read_with_the_labels_beside_it(folder):
 # Looking.
 
 
-def test_evaluation_and_bits(db):
-    assert db.evaluate().mAP > 0.5
-    X, y = small.rows(20, seed=3)
-    scores = db.evaluate(X, y, k=[5])
-    assert scores.n_queries == 20
-    assert 0.5 < scores.mAP_at[5] <= 1
+def test_bits(db):
     bits = db.bits()
     every = np.array([np.frombuffer(item.code, np.uint8) for item in db.items()])
     assert bits.balance == pytest.approx((codes.unpack(every, 8) > 0).mean(axis=0))

@@ -23,6 +23,7 @@ from sihash.ranking.ranker import Query
 from sihash.threads import map_threads
 
 ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask
+ASKING_SHARE = 5  # one item of so many asks at most: what the others are compared by has to learn from some
 FIRST = 10  # hits that a search is judged by
 TIE = 1e-4  # what a cosine counts where scores tie
 
@@ -95,6 +96,7 @@ def _asking_items(root: Path, snapshot: Snapshot, ids: Array, most: int) -> tupl
     Items that were not learned from, where there are enough. Else some that were, with the margins that they
     would have had otherwise, as estimated when the hash functions were learned.
     """
+    most = min(most, max(1, len(ids) // ASKING_SHARE))
     unseen = np.setdiff1d(ids, training_ids(root, snapshot.catalogue, snapshot.version))
     if len(unseen) >= ENOUGH_UNSEEN:
         asking = unseen[_sample(len(unseen), most)]

@@ -96,7 +96,9 @@ class Slots:
         if n > len(self._ids):
             room = max(n, 2 * self.n) - self.n
             self._ids = np.concatenate([self.ids, np.empty(room, np.int64)])
-            self._words = np.concatenate([self._words[:, : self.n], np.empty((len(words), room), np.uint64)], axis=1)
+            self._words = np.concatenate(
+                [self._words[:, : self.n], np.empty((len(words), room), np.uint64)], axis=1
+            )
             self._hidden = np.concatenate([self.hidden, np.zeros(room, np.uint16)])
         self._ids[self.n : n], self._words[:, self.n : n], self._hidden[self.n : n] = ids, words, 0
         self.n = n
