@@ -49,7 +49,7 @@ class Fitted:
         return cls(
             classes_=labels.as_classes([learner.labels[int(k)] for k in learner.live]),
             kernel_=learner.kernel,
-            bit_coef_=learner.machines.W.astype(np.float32),
+            bit_coef_=learner.svms.W.astype(np.float32),
             class_coef_=learner.class_svm.W,
             objective_=learner.objective(),
             report_=report,

@@ -28,6 +28,7 @@ from sihash.hashing.report import Report
 from sihash.hashing.settings import Settings
 from sihash.kernel import KernelMap
 from sihash.kernel_fit import fit_kernel_map
+from sihash.svm.certificate import Certificate, lower_bounds
 from sihash.threads import team
 
 FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
@@ -147,7 +148,7 @@ class SIH(HashFunctions):
         lam: float | None = None,
         gamma: float = 1e3,
         max_iter: int = 5,
-        tol: float = 0.1,
+        tol: float = 0.003,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
         codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
         random_state: int | np.random.RandomState | None = None,
@@ -260,7 +261,7 @@ class SIH(HashFunctions):
                 if gone:
                     ids_of_rows.check_known(gone, twin.key_of)
                     changes.leave_rows(twin, gone)
-                self._leave_classes(twin, gone_classes, last=X is None)
+                self._leave_classes(twin, gone_classes)
                 report.n_removed = len(learner.key_of) - len(twin.key_of)
                 if X is not None and not len(twin.live):
                     raise ValueError("This update would replace every row: fit again instead.")
@@ -275,14 +276,10 @@ class SIH(HashFunctions):
                 return self._take(self._learn(self._settings(), twin.engine, rows, report, rng))
             return self._run(twin, report, rng)
 
-    def _leave_classes(self, twin: Learner, gone: list[Hashable], last: bool) -> None:
-        """Take classes out; if no rows join after this, the machines prepare while names are forgotten."""
+    def _leave_classes(self, twin: Learner, gone: list[Hashable]) -> None:
         numbers = np.intersect1d(self._numbers_to_remove(gone), twin.live)
         if len(numbers):
-            keys = changes.leave_classes(twin, numbers)
-            if last and len(twin.live) > 1:
-                twin.machines.prepare()
-            changes.forget(twin, keys)
+            changes.leave_classes(twin, numbers)
 
     def refresh_anchors(self) -> Self:
         """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
@@ -299,6 +296,17 @@ class SIH(HashFunctions):
             rng = copy.deepcopy(self._rng)
             twin = learner.rebuilt(self._make_kernel(X, y, rng), X, y, pair)
         return self._run(twin, report, rng)
+
+    def certify(self, tol: float = 0.01) -> Certificate:
+        """Prove how far the binary SVMs are from their optimum at most; nothing is changed.
+
+        The bounds come from cutting planes that start at the weights, and lie at most ``tol`` below the
+        optimum: a gap that is much wider says what the weights lack. This takes longer than a fit.
+        """
+        learner = self._learner_to_update()
+        with team():
+            lower = learner.with_rows(lambda: lower_bounds(learner.svms, tol))
+        return Certificate(learner.svms.upper(), lower)
 
     def _run(self, twin: Learner, report: Report, rng: np.random.RandomState) -> Self:
         """Train a changed learner and make it, and the generator it drew from, the present ones."""
@@ -437,6 +445,7 @@ class SIH(HashFunctions):
             max_iter=self.max_iter,
             tol=self.tol,
             solver=self.solver,
+            codebook=self.codebook,
         )
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:

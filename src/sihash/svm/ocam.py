@@ -18,10 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import qp
-
-CUT_SHARE = 0.1  # as in OCAS: the new plane is cut a little past the best point
-QP_MOVES_PER_PLANE = 4
-N_PASSES = 40
+from sihash.svm.constants import CUT_SHARE, OCAM_PASSES, QP_MOVES
 
 
 @dataclass(frozen=True)
@@ -91,8 +88,7 @@ def _solve(
     K = planes @ planes.T
     for n_steps in range(max_steps):
         # 1. The minimum of the plane model, and with it the lower bound.
-        group = np.zeros(len(b), np.intp)
-        bound = qp.maximise(C * C * K, C * offsets, group, b, QP_MOVES_PER_PLANE * len(b))
+        bound = qp.maximise(C * C * K, C * offsets, b, QP_MOVES * len(b))
         lower = max(lower, bound)
         if upper - lower <= max(tol * upper, floor):
             return W, upper, lower, n_steps
@@ -175,7 +171,7 @@ def _search(y: Array, s: Array, T: Array, rates: Array, w_dot_d: float, d_dot_d:
         high *= 2
         high_slope = w_dot_d + high * d_dot_d + C * _risk_slope(y, s, T, rates, high)
     start = abs(low_slope)
-    for k in range(N_PASSES):
+    for k in range(OCAM_PASSES):
         middle = low - low_slope * (high - low) / (high_slope - low_slope) if k % 2 else 0.5 * (low + high)
         middle_slope = w_dot_d + middle * d_dot_d + C * _risk_slope(y, s, T, rates, middle)
         if abs(middle_slope) <= 1e-6 * start or high - low <= 1e-12 * high:
