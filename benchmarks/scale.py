@@ -29,7 +29,7 @@ from sihash.engines.crew import Crew
 from sihash.hashing.codebook import make_codebook
 from sihash.kernel import KernelMap, normalise
 from sihash.svm import smooth
-from sihash.svm.binary import make_machines
+from sihash.svm.binary import make_svms
 from sihash.svm.smooth_machines import SmoothMachines
 from sihash.threads import team
 
@@ -188,7 +188,7 @@ def start(engine: Any, kernel: KernelMap, X: Array, y: Array) -> Any:
     """A solve of all bits that has not taken a step yet."""
     words = make_codebook("separated", N_BITS, np.bincount(y), 1.0, np.random.RandomState(0))
     columns = {"X": X, "y": y, "pair": y.astype(np.int32), "key": np.arange(len(y))}
-    machines = make_machines(engine.lay_out(kernel, columns, 10, words), C, "smooth")
+    machines = make_svms(engine.lay_out(kernel, columns, 10, words), C, "smooth")
     assert isinstance(machines, SmoothMachines)
     return smooth._Run(machines, 1e-4)
 

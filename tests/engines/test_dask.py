@@ -67,7 +67,7 @@ def shards(tmp_path):
 def assert_same_optima(hasher, other):
     """For codes that are the same, each certificate holds for the other's weights."""
     np.testing.assert_array_equal(hasher.codes_, other.codes_)
-    ours, theirs = hasher._learner.machines, other._learner.machines
+    ours, theirs = hasher._learner.svms, other._learner.svms
     assert (ours.lower() <= theirs.upper()).all()
     assert (theirs.lower() <= ours.upper()).all()
 
@@ -82,7 +82,7 @@ def test_the_same_hash_functions_as_local_through_every_change(client, solver, t
         SIH(**PARAMS, solver=solver, engine=engine).fit(X, y) for engine in (None, client.scheduler.address)
     )
     assert_same_optima(local, remote)
-    assert remote._learner.machines.rows.n_parts == 2
+    assert remote._learner.svms.rows.n_parts == 2
     twin = copy.deepcopy(remote)
     for hasher in (local, remote):
         hasher.add(extra, extra_y)
@@ -111,7 +111,7 @@ def test_a_dask_array_of_files_stays_on_the_workers(client, shards, tmp_path):
     array = rows_from_files(paths)
     assert array.shape == X.shape
     hasher = SIH(**PARAMS).fit(array, da.from_array(y, chunks=1000))
-    assert isinstance(hasher._learner.machines.rows, dask_engine.DaskRows)
+    assert isinstance(hasher._learner.svms.rows, dask_engine.DaskRows)
     np.testing.assert_array_equal(hasher._learner.in_order("X"), X)
     assert_books_are_kept(hasher)
     lazy = hasher.transform(array)
@@ -233,7 +233,7 @@ def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     for k in range(4):
         hasher.remove([k])
-    crew = hasher._learner.machines.rows.crew
+    crew = hasher._learner.svms.rows.crew
     for k in range(4, 10):  # garbage is collected in its own time, and forgotten with the next call
         gc.collect()
         hasher.remove([k])
@@ -251,11 +251,11 @@ def test_a_part_that_became_empty_frees_its_rows_and_takes_new_ones(client):
     halves = np.concatenate([np.flatnonzero(y == 0)[:300], np.flatnonzero(y != 0)[:300]])
     hasher = SIH(**PARAMS, engine="dask").fit(X[halves], y[halves])
     hasher.remove_classes([0])
-    rows = hasher._learner.machines.rows
+    rows = hasher._learner.svms.rows
     assert rows.sizes == [0, 300]
     assert rows._run([0], _n_blocks, [()]) == [0]
     hasher.add(X[-30:], y[-30:])
-    assert hasher._learner.machines.rows.sizes == [30, 300]
+    assert hasher._learner.svms.rows.sizes == [30, 300]
     assert_books_are_kept(hasher)
     hasher.remove_classes([1]).add(X[-60:-30], y[-60:-30])
     assert_books_are_kept(hasher)
@@ -312,7 +312,7 @@ def test_an_error_on_a_worker_is_that_error(client):
     X, y = made(400)
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     with pytest.raises(KeyError, match="no such column"):
-        hasher._learner.machines.rows.parts(fail)
+        hasher._learner.svms.rows.parts(fail)
     with pytest.raises(TypeError, match="cannot be pickled; use save and load"):
         pickle.dumps(hasher)
 

@@ -12,7 +12,7 @@ from sihash import SIH
 from sihash.hashing import assignment, sih
 from sihash.hashing.selection import kth_smallest
 from sihash.svm import dual, ocas, smooth
-from sihash.svm.binary import make_machines
+from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.smooth_machines import ASCENDED
 
@@ -78,7 +78,7 @@ def machines_in(parts, method, n=6000, d=12, m=5, C=4.0):
     Y = np.where(Phi @ rng.normal(size=(d, m)) + 0.3 * rng.normal(size=(n, m)) > 0, 1, -1).astype(np.int8)
     cuts = np.array_split(np.arange(n), parts)
     rows = [RowBlocks.of(Phi[cut], Y=Y[cut], n_groups=3) for cut in cuts]
-    return make_machines(rows[0] if parts == 1 else PartsHere(rows), C, method), Phi, Y
+    return make_svms(rows[0] if parts == 1 else PartsHere(rows), C, method), Phi, Y
 
 
 @pytest.mark.parametrize("method", ["smooth", "ocas"])
@@ -136,7 +136,7 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
         hasher.remove(range(0, 300, 3))
         hasher.remove_classes([1])
         assert_books_are_kept(hasher)
-    assert three._learner.machines.rows.n_parts == 3
+    assert three._learner.svms.rows.n_parts == 3
     if lam is None:
         assert one.objective_.total == pytest.approx(three.objective_.total, rel=0.011)
         np.testing.assert_array_equal(one.codes_, three.codes_)

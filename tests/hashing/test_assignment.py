@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sihash.hashing import assignment
 from sihash.hashing.assignment import PairLosses, descend
 from sihash.hashing.words import WordTable
-from sihash.svm.binary import make_machines
+from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block, RowBlocks
 
 numbers = st.one_of(st.floats(-5, 5), st.integers(-3, 3).map(float))
@@ -74,7 +74,7 @@ class Problem:
         pair = np.array([self.table.find(words[k], k) for k in range(n_classes)], dtype=np.int32)[self.y]
         self.table.count(pair)
         block = Block(n, 0, Phi=self.Phi, Y=words[self.y], pair=pair)
-        self.machines = make_machines(RowBlocks([block]), C_x, "ocas")
+        self.machines = make_svms(RowBlocks([block]), C_x, "ocas")
         self.machines.W = rng.normal(size=(m, 4))
         rows, snapshot = self.machines.rows, self.machines.snapshot()
         self.machines.count(rows.by_group(1, snapshot.enter, slice(0, n)))

@@ -148,10 +148,10 @@ def test_anchors_of_a_deleted_class_stay():
 def test_add_then_remove_restores_the_hash_functions():
     X, y = blobs(1200)
     hasher = small(tol=1e-3).fit(X[:1000], y[:1000])
-    before, upper = hasher.transform(X), hasher._learner.machines.upper()
+    before, upper = hasher.transform(X), hasher._learner.svms.upper()
     hasher.add(X[1000:], y[1000:], ids=[f"new {i}" for i in range(200)])
     hasher.remove([f"new {i}" for i in range(200)])
-    np.testing.assert_allclose(hasher._learner.machines.upper(), upper, rtol=2e-3)
+    np.testing.assert_allclose(hasher._learner.svms.upper(), upper, rtol=2e-3)
     assert np.unpackbits(hasher.transform(X) ^ before).mean() < 0.01
     assert hasher.ids_ == list(range(1000))
 
@@ -181,7 +181,7 @@ def test_classes_in_groups_of_their_own_and_in_shared_ones_go(monkeypatch):
     hasher = small(n_bits=8, n_anchors=20).fit(X[stays], y[stays])
     for gone in ([0], [3], [11, 5]):
         hasher.remove_classes(gone)
-        machines = hasher._learner.machines
+        machines = hasher._learner.svms
         risk, g, a = recomputed(machines)
         np.testing.assert_allclose(machines.risk, risk, rtol=1e-3, atol=1e-2)
         np.testing.assert_allclose(machines.bundle.g, g, rtol=1e-3, atol=1e-2)
@@ -196,14 +196,14 @@ POOL_X, POOL_Y = blobs(400, n_classes=6, seed=5)
 def test_the_shared_hessian_follows_classes_that_come_and_go():
     X, y = blobs(6000, n_classes=6)  # large enough for groups of their own
     hasher = small(tol=0.1).fit(X, y)
-    before = hasher._learner.machines.hessian
+    before = hasher._learner.svms.hessian
     label = hasher.classes_[1]
     hasher.remove_classes([label])
-    without = hasher._learner.machines.hessian
-    assert set(without.of_group) == hasher._learner.machines.rows.groups < set(before.of_group)
+    without = hasher._learner.svms.hessian
+    assert set(without.of_group) == hasher._learner.svms.rows.groups < set(before.of_group)
     np.testing.assert_allclose(without.gram, before.gram - before.of_group[1], rtol=1e-6)
     hasher.add(X[y == label], y[y == label], ids=[f"back {k}" for k in np.flatnonzero(y == label)])
-    machines = hasher._learner.machines
+    machines = hasher._learner.svms
     assert sum(machines.hessian.n_rows.values()) == len(machines.rows)
     assert hasher.report_.max_gap <= 0.1
 
@@ -239,7 +239,7 @@ class Model:
             self.rows = {name: i for name, i in self.rows.items() if POOL_Y[i] != label}
 
     def check(self):
-        hasher, machines = self.hasher, self.hasher._learner.machines
+        hasher, machines = self.hasher, self.hasher._learner.svms
         assert hasher.ids_ == list(self.rows)
         X, y, _ = hasher.training_rows()
         np.testing.assert_array_equal(X, POOL_X[list(self.rows.values())])
@@ -318,7 +318,7 @@ def test_with_the_same_kernel_and_words_updates_reach_the_same_optimum():
     scratch._make_kernel = lambda X, y, rng: hasher.kernel_  # the map of the first fit, which updates keep
     scratch.fit(X[300:], y[300:])
     assert scratch.kernel_.anchors is anchors
-    ours, theirs = hasher._learner.machines.upper(), scratch._learner.machines.upper()
+    ours, theirs = hasher._learner.svms.upper(), scratch._learner.svms.upper()
     np.testing.assert_allclose(ours, theirs, rtol=0.011)
 
 
@@ -336,7 +336,7 @@ def test_threads_change_updates_by_no_more_than_rounding():
 
 
 def state(hasher):
-    machines = hasher._learner.machines
+    machines = hasher._learner.svms
     order = np.argsort(machines.rows.column("key"))
     return (
         hasher.ids_,
@@ -350,7 +350,7 @@ def state(hasher):
 
 
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
-@pytest.mark.parametrize("where", ["solve_machines", "solve_multiclass", "descend"])
+@pytest.mark.parametrize("where", ["solve_svms", "solve_multiclass", "descend"])
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_update_that_breaks_off_leaves_the_hasher_as_it_was(solver, where, error, monkeypatch):
     X, y = blobs(400, n_classes=6)
@@ -481,7 +481,7 @@ def test_updating_goes_on_after_a_file(solver, tmp_path):
     for h in (hasher, loaded):
         h.add(X[500:], y[500:], ids=[f"id {i}" for i in range(500, 700)]).remove_classes([1])
     assert loaded.ids_ == hasher.ids_
-    np.testing.assert_allclose(loaded._learner.machines.upper(), hasher._learner.machines.upper(), rtol=0.01)
+    np.testing.assert_allclose(loaded._learner.svms.upper(), hasher._learner.svms.upper(), rtol=0.01)
     assert np.unpackbits(loaded.transform(X) ^ hasher.transform(X)).mean() < 0.02
 
 
@@ -519,7 +519,7 @@ def test_a_file_opened_with_another_solver_or_margin_has_true_bounds(tmp_path, f
     X, y = blobs(400)
     small(**fitted).fit(X, y).save(tmp_path / "m")
     hasher = SIH.load(tmp_path / "m", **loaded).remove(range(20, 380))
-    machines = hasher._learner.machines
+    machines = hasher._learner.svms
     best = solve_binary(machines.rows.column("Phi"), machines.rows.column("Y"), machines.C, tol=1e-5)
     assert (machines.lower() <= best.upper * (1 + 1e-6)).all()
     assert (machines.upper() - best.upper <= (hasher.report_.max_gap + 1e-6) * machines.upper()).all()
@@ -677,10 +677,10 @@ def test_memory_goes_back_with_the_last_hasher_without_waiting_for_the_collector
     gc.disable()
     try:
         hasher = small(solver=solver).fit(X, y)
-        learners = [weakref.ref(hasher._learner.machines)]
+        learners = [weakref.ref(hasher._learner.svms)]
         for change in ({"remove": [3]}, {"remove_classes": [1]}):
             hasher.update(**change)
-            learners.append(weakref.ref(hasher._learner.machines))
+            learners.append(weakref.ref(hasher._learner.svms))
             assert learners[-2]() is None
         del hasher
         assert learners[-1]() is None

@@ -35,7 +35,7 @@ def test_every_bit_is_certified():
     X, y = blobs(500)
     hasher = small(tol=1e-3).fit(X, y)
     # A gap of a millionth of F(0) = C n counts as closed as well, however small the optimum.
-    solved = hasher._learner.machines
+    solved = hasher._learner.svms
     assert (solved.upper() - solved.lower() <= np.maximum(1e-3 * solved.upper(), 1e-6 * solved.C * 500)).all()
     # Four classes can be split in seven ways; the other five of twelve bits repeat some of them.
     assert hasher.report_.rounds[0].bits_trained == 7
@@ -44,7 +44,7 @@ def test_every_bit_is_certified():
 def test_objective_is_eq_1_computed_the_slow_way():
     X, y = blobs(300)
     hasher = small(lam=50.0, gamma=3.0, C_b=0.05).fit(X, y)
-    B, W, V = hasher.codes_.astype(float), hasher._learner.machines.W, hasher.class_coef_
+    B, W, V = hasher.codes_.astype(float), hasher._learner.svms.W, hasher.class_coef_
     Phi = hasher.kernel_(X).astype(float)
     binary = 0.5 * np.sum(W**2) + hasher.C_x * np.maximum(0, 1 - B * (Phi @ W.T)).sum()
     T = B @ V[:, :-1].T + V[:, -1]
@@ -79,7 +79,7 @@ def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
     learner: list[Learner] = []
     run = Learner.run
     monkeypatch.setattr(Learner, "run", lambda self, report: (learner.append(self), run(self, report))[1])
-    for name in ("solve_machines", "solve_multiclass", "descend"):
+    for name in ("solve_svms", "solve_multiclass", "descend"):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
     hasher = small(solver=solver, lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
     assert hasher.n_iter_ > 1

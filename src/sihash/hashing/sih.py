@@ -148,7 +148,7 @@ class SIH(HashFunctions):
         lam: float | None = None,
         gamma: float = 1e3,
         max_iter: int = 5,
-        tol: float = 0.003,
+        tol: float = 0.006,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
         codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
         random_state: int | np.random.RandomState | None = None,

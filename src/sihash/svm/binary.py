@@ -10,7 +10,6 @@ import numpy as np
 from sihash._typing import Array
 from sihash.svm import certificate, ocas, smooth
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.constants import NEGLIGIBLE
 from sihash.svm.svm_state import Solution, SVMs
 from sihash.threads import team
 
@@ -92,7 +91,7 @@ def make_svms(rows: RowBlocks, C: float, method: Method) -> SVMs:
     raise ValueError(f"method must be 'ocas' or 'smooth', got {method!r}.")
 
 
-def solve_svms(svms: SVMs, tol: float, least: float = NEGLIGIBLE, words: Array | None = None) -> Solution:
+def solve_svms(svms: SVMs, tol: float, least: float = 0.0, words: Array | None = None) -> Solution:
     """Train SVMs by the solver that they belong to; ``least`` and ``words`` as in `smooth.solve`."""
     if isinstance(svms, smooth.SmoothSVMs):
         return smooth.solve(svms, tol, least, words)

@@ -25,7 +25,6 @@ POOR = 0.1  # of the promised gain: a step that gains less had its length from t
 MAX_STEPS = 200
 NEGLIGIBLE = 1e-6  # share of F(0) = C n below which a gap does not matter: an optimum may be next to nothing
 EXCESS, PRICE = 2.0, 0.125  # what is left, in predicted gains of the next step and in prices of smoothing
-SPARSEST = 0.1  # of κ · width: a band is never counted emptier than this
 
 # OCAS and OCAM.
 CUT_SHARE = 0.1  # a plane is cut this far from the best point towards the model's minimum (libocas: 0.1)

@@ -56,7 +56,7 @@ class Gram:
         scale = float(KAPPA * self.C)
         trace = scale * float(np.trace(self.matrix, dtype=np.float64))
         for dtype, ridge in RIDGES:
-            if trace > np.finfo(dtype).max:
+            if trace > float(np.finfo(dtype).max):
                 continue
             hessian: Array = self.matrix.astype(dtype)
             hessian *= scale
@@ -88,7 +88,7 @@ def _of_part(rows: RowBlocks, every: int) -> Array:
 
     def product(run: list[int]) -> Array:
         some = RowBlocks([rows.blocks[k] for k in run], rows.store)
-        A = np.concatenate([block["Phi"][::every] for block in some])
+        A = np.concatenate([block["Phi"][::every].copy() for block in some])  # read before it is let go
         return A.T @ A
 
     runs = [list(range(k, min(k + every, len(rows.blocks)))) for k in range(0, len(rows.blocks), every)]

@@ -56,13 +56,12 @@ from sihash.svm.constants import (
     POOR,
     PRICE,
     SMOOTH_SLOPE,
-    SPARSEST,
     WIDTH,
 )
 from sihash.svm.gram import Gram, sample_product
 from sihash.svm.svm_state import History, RowCounter, Solution, Sums, SVMs
 
-_SUMS = ("risk", "price", "spread", "g")  # over rows, a number (or, g, a vector) a bit
+_SUMS = ("risk", "price", "tilt", "spread", "g")  # over rows, a number (or, g, a vector) a bit
 
 
 class SmoothSVMs(SVMs):
@@ -72,6 +71,7 @@ class SmoothSVMs(SVMs):
         super().__init__(rows, C)
         self.width = np.full(self.m, WIDTH)
         self.price = np.zeros(self.m)  # Σ (smoothed hinge − hinge)
+        self.tilt = np.zeros(self.m)  # Σ (hinge − p (1 − z)) less that: 0 if the band is filled evenly
         self.spread = np.zeros(self.m)  # Σ p (1 − p), a sixth of the number of rows in the band
         self.g = np.zeros_like(self.W)
         self.are_summed = False  # the sums are those of the rows and weights
@@ -123,16 +123,23 @@ class SmoothSVMs(SVMs):
         for name, values in zip(_SUMS, sums, strict=True):
             getattr(self, name)[bits] = values
 
-    def excess(self, gain: Array) -> Array:
-        """What ``F`` is expected to lie above its optimum, given the gain that the next step promises."""
-        in_band = 6 * self.spread / (KAPPA * self.width * len(self.rows))  # 1: as many as H counts on
-        return EXCESS * gain / np.maximum(in_band, SPARSEST) + PRICE * self.C * self.price
+    def left(self, bits: Array, r: Array) -> tuple[Array, Array]:
+        """What the smoothed objectives of ``bits``, with gradients ``r``, still lose, and what smoothing costs.
+
+        Estimates; but the first is never taken for more than ``½‖r‖²``, as ``F`` is strongly convex.
+        """
+        assert self.gram is not None
+        gain = 0.5 * np.square(self.gram.half_solve(r), dtype=np.float64).sum(axis=0)
+        in_band = 6 * self.spread[bits] / (KAPPA * self.width[bits] * len(self.rows))  # 1: as H counts on
+        smoothing = self.C * (PRICE * self.price + np.maximum(self.tilt, 0))[bits]
+        at_most = 0.5 * np.einsum("jd,jd->j", r, r)
+        return np.minimum(EXCESS * gain / np.maximum(in_band, 1e-12), at_most), smoothing
 
 
 def solve(
     svms: SmoothSVMs,
     tol: float,
-    least: float = NEGLIGIBLE,
+    least: float = 0.0,
     words: Array | None = None,
     max_steps: int = MAX_STEPS,
 ) -> Solution:
@@ -151,28 +158,28 @@ def solve(
     leaders, followers = np.arange(svms.m), np.empty((3, 0), dtype=np.intp)
     if words is not None:
         leaders, followers = _duplicates(words)
-    gain, n_steps = np.zeros(svms.m), np.zeros(svms.m, dtype=np.intp)
+    excess, n_steps = np.zeros(svms.m), np.zeros(svms.m, dtype=np.intp)
     bits, pairs = leaders, _Pairs()
     for n_taken in range(max_steps + 1):
-        # 1. The gradient, and what a step with the shared Hessian promises.
+        # 1. What each bit still lacks: done, if that is little.
         r = svms.W[bits] - C * svms.g[bits]
-        gain[bits] = 0.5 * np.square(gram.half_solve(r), dtype=np.float64).sum(axis=0)
-        allowed = tol * np.maximum(svms.upper(), least * svms.at_zero)
-        history.step(svms.upper(), svms.excess(gain))
-        # 2. Bits that are done; a band that costs more than is allowed is narrowed first.
-        done = gain[bits] <= allowed[bits]
-        price = PRICE * C * svms.price[bits]
-        dear = done & (price > allowed[bits])
+        left, price = svms.left(bits, r)
+        excess[bits] = left + price
+        history.step(svms.upper(), excess)
+        allowed = tol * np.maximum(svms.upper(), least * svms.at_zero)[bits]
+        still = excess[bits] > np.maximum(allowed, NEGLIGIBLE * svms.at_zero)
+        pairs.keep(still)
+        bits, r, left, price, allowed = bits[still], r[still], left[still], price[still], allowed[still]
+        if not len(bits) or n_taken == max_steps:
+            break
+        # 2. A band that costs more than is left to gain is narrowed.
+        dear = price > left
         if dear.any():
             narrow = bits[dear]
-            svms.width[narrow] *= np.clip(0.7 * np.sqrt(allowed[narrow] / price[dear]), NARROWEST, 0.9)
+            svms.width[narrow] *= np.clip(np.sqrt(0.5 * allowed[dear] / price[dear]), NARROWEST, 0.9)
             svms.evaluate(narrow)
             r[dear] = svms.W[narrow] - C * svms.g[narrow]
             pairs.forget(dear)
-        bits, r = bits[~done | dear], r[~done | dear]
-        pairs.keep(~done | dear)
-        if not len(bits) or n_taken == max_steps:
-            break
         # 3. The direction, its length, and the sums where it leads.
         D = -pairs.times_gradient(r, gram)
         slope = np.einsum("jd,jd->j", r, D)
@@ -181,7 +188,7 @@ def solve(
         svms.W[bits] += t[:, None] * D
         svms.evaluate(bits)
         pairs.add(t[:, None] * D, svms.W[bits] - C * svms.g[bits] - r, gram)
-        if np.any(before - svms.upper()[bits] - C * svms.price[bits] < POOR * gain[bits]):
+        if np.any(before - svms.upper()[bits] - C * svms.price[bits] < POOR * left):
             every = -(-every // 2)
         n_steps[bits] += 1
     if len(bits):
@@ -199,9 +206,9 @@ def solve(
         getattr(svms, name)[worse] = getattr(start, name)[worse]
     copies, originals, signs = followers
     svms.W[copies], svms.g[copies] = (each[originals] * signs[:, None] for each in (svms.W, svms.g))
-    for each in (svms.risk, svms.price, svms.spread, svms.width, gain, converged):
+    for each in (svms.risk, svms.price, svms.tilt, svms.spread, svms.width, excess, converged):
         each[copies] = each[originals]
-    return Solution(svms.W.copy(), svms.upper(), svms.excess(gain), None, n_steps, converged, history, svms)
+    return Solution(svms.W.copy(), svms.upper(), excess, None, n_steps, converged, history, svms)
 
 
 class _Pairs:
@@ -297,7 +304,7 @@ def _margins(block: Block, both: Array, bits: Array, every: int) -> tuple[Array,
 
 
 def hinge_sums(Phi: Array, Y: Array, scores: Array, width: Array) -> Sums:
-    """``Σ h``, ``Σ (smoothed h − h)``, ``Σ p (1 − p)`` and ``g = Σ p y φ`` over rows, for every bit."""
+    """``Σ h``, ``Σ (smoothed h − h)``, ``Σ (h − p (1 − z))`` less that, ``Σ p (1 − p)`` and ``g = Σ p y φ`` over rows, for every bit."""
     u = np.multiply(Y, scores, dtype=np.float32)
     np.subtract(1, u, out=u)
     p = u / width
@@ -307,9 +314,11 @@ def hinge_sums(Phi: Array, Y: Array, scores: Array, width: Array) -> Sums:
     # The smoothed hinge is width/2 p² in the band, and u behind it, where p is 1.
     risk = np.maximum(u, 0).sum(axis=0, dtype=np.float64)
     beyond = np.maximum(u - width / 2, 0).sum(axis=0, dtype=np.float64)
+    price = np.maximum(width / 2 * squares + beyond - risk, 0)
+    tilt = risk - np.einsum("ij,ij->j", p, u) - price
     spread = p.sum(axis=0) - squares
     p *= Y
-    return risk, np.maximum(width / 2 * squares + beyond - risk, 0), spread, p.T @ Phi
+    return risk, price, tilt, spread, p.T @ Phi
 
 
 @dataclass(frozen=True)
