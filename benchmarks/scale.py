@@ -21,6 +21,7 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from sihash.svm.smooth_machines import SmoothMachines
 
 from sihash import SIH
 from sihash._typing import Array
@@ -30,7 +31,6 @@ from sihash.hashing.codebook import make_codebook
 from sihash.kernel import KernelMap, normalise
 from sihash.svm import smooth
 from sihash.svm.binary import make_svms
-from sihash.svm.smooth_machines import SmoothMachines
 from sihash.threads import team
 
 N_BITS, N_CLASSES, WIDTH, C = 32, 10, 0.8, 32.0

@@ -13,7 +13,6 @@ METHODS = ("smooth", "ocas")
 SVMS = {"smooth": SmoothSVMs, "ocas": OcasSVMs}
 ROUNDING = 2e-5  # relative; products run in float32
 LACKS = 6  # times the tolerance, where there are many rows for each feature
-)
 MANY = 0.3  # of the objective, where every row has a direction of its own
 
 
