@@ -172,7 +172,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
     # With a small λ codes have moved by the time the second round trains: they have to be brought back.
     params = {**PARAMS, "lam": 1e4, "gamma": 5.0} if source == "array" else PARAMS
     undisturbed = SIH(**params).fit(X, y)
-    kill_a_worker_at_step(12 if source == "array" else 3, client, monkeypatch)
+    kill_a_worker_at_step(4 if source == "array" else 2, client, monkeypatch)
     hasher = SIH(**params, engine="dask").fit(X if source == "array" else rows_from_files(paths), y)
     assert "lost rows" in hasher.report_.seconds
     assert_books_are_kept(hasher)

@@ -124,7 +124,7 @@ class SmoothSVMs(SVMs):
             getattr(self, name)[bits] = values
 
     def left(self, bits: Array, r: Array) -> tuple[Array, Array]:
-        """What the smoothed objectives of ``bits``, with gradients ``r``, still lose, and what smoothing costs.
+        """What the smoothed objectives of ``bits``, with gradients ``r``, still lose, and smoothing's own cost.
 
         Estimates; but the first is never taken for more than ``½‖r‖²``, as ``F`` is strongly convex.
         """
@@ -153,7 +153,7 @@ def solve(
         svms.gram = Gram.of(svms.rows, C)
     if not svms.are_summed:
         svms.restart()
-    start = svms.copy()
+    start = svms.upper(), {name: getattr(svms, name).copy() for name in ("W", "width", *_SUMS)}
     gram, every = svms.gram, max(1, len(svms.rows) // LENGTH_ROWS)
     leaders, followers = np.arange(svms.m), np.empty((3, 0), dtype=np.intp)
     if words is not None:
@@ -201,9 +201,9 @@ def solve(
     converged = np.ones(svms.m, dtype=bool)
     converged[bits] = False
     # Smoothing may leave a warm start a hair better than where the steps led: then it stays.
-    worse = svms.upper() > start.upper()
-    for name in ("W", "width", *_SUMS):
-        getattr(svms, name)[worse] = getattr(start, name)[worse]
+    worse = svms.upper() > start[0]
+    for name, values in start[1].items():
+        getattr(svms, name)[worse] = values[worse]
     copies, originals, signs = followers
     svms.W[copies], svms.g[copies] = (each[originals] * signs[:, None] for each in (svms.W, svms.g))
     for each in (svms.risk, svms.price, svms.tilt, svms.spread, svms.width, excess, converged):
