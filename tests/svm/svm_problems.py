@@ -89,5 +89,5 @@ def assert_solved(solution, Phi, Y, C, tol):
         assert np.all(solution.upper - solution.lower <= np.maximum(tol * solution.upper, negligible))
     else:
         lacks = solution.upper - optimum(Phi, Y, C, tol / 4)
-        share = LACKS * tol if len(Phi) > 10 * Phi.shape[1] else MANY
+        share = LACKS * tol if len(Phi) > max(100, 10 * Phi.shape[1]) else MANY
         assert np.all(lacks <= np.maximum(share * solution.upper, LACKS * negligible)), lacks / solution.upper

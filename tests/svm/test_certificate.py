@@ -11,8 +11,8 @@ from sihash.svm.blocks import RowBlocks
 from sihash.svm.certificate import lower_bounds
 from sihash.svm.smooth import SmoothSVMs
 
-# The estimated excess is promised to be within this factor of the true one; on linear problems that separate but
-# for a few rows it may be as many times too small.
+# The estimated excess is promised to be within this factor of the true one; on linear problems that separate
+# but for a few rows it may be as many times too small.
 FACTOR, SEPARABLE_FACTOR = 4, 12
 
 

@@ -31,12 +31,12 @@ CUT_SHARE = 0.1  # a plane is cut this far from the best point towards the model
 FIRST_SLOTS = 32  # planes for which there is room at first
 IDLE = 1e-9  # a plane with less dual weight than this has none
 OCAS_STEPS = 2000
+MANY_PLANES = 50  # of OCAM: beyond these, planes without dual weight leave
 QP_MOVES = 4  # per plane at most
 QP_RIDGE = 1e-13  # of the largest curvature: planes may be linearly dependent
 
 # Minimum along a line.
 N_PASSES = 12
-OCAM_PASSES = 40
 # A search ends where the slope has fallen to this share of that at its start. From no weights it is steep:
 # at 0.05 the smoothed solver takes 8.7 steps on CLINC150 instead of 6. OCAS asks all rows, and cuts again.
-SMOOTH_SLOPE, OCAS_SLOPE = 0.005, 0.05
+SMOOTH_SLOPE, OCAS_SLOPE, OCAM_SLOPE = 0.005, 0.05, 1e-3

@@ -6,7 +6,10 @@ import numba
 import numpy as np
 
 from sihash._typing import Array
+from sihash.compiling import announce_compiling
 from sihash.svm.constants import QP_RIDGE
+
+announce_compiling()
 
 
 @numba.njit(nogil=True, cache=True)

@@ -124,7 +124,7 @@ class SmoothSVMs(SVMs):
             getattr(self, name)[bits] = values
 
     def left(self, bits: Array, r: Array) -> tuple[Array, Array]:
-        """What the smoothed objectives of ``bits``, with gradients ``r``, still lose, and smoothing's own cost.
+        """What ``bits``, with gradients ``r``, still lose of the smoothed objective, and smoothing's cost.
 
         Estimates; but the first is never taken for more than ``½‖r‖²``, as ``F`` is strongly convex.
         """
@@ -164,7 +164,7 @@ def solve(
         # 1. What each bit still lacks: done, if that is little.
         r = svms.W[bits] - C * svms.g[bits]
         left, price = svms.left(bits, r)
-        excess[bits] = left + price
+        excess[bits] = np.minimum(left + price, svms.upper()[bits])  # F is never below 0
         history.step(svms.upper(), excess)
         allowed = tol * np.maximum(svms.upper(), least * svms.at_zero)[bits]
         still = excess[bits] > np.maximum(allowed, NEGLIGIBLE * svms.at_zero)
@@ -304,7 +304,7 @@ def _margins(block: Block, both: Array, bits: Array, every: int) -> tuple[Array,
 
 
 def hinge_sums(Phi: Array, Y: Array, scores: Array, width: Array) -> Sums:
-    """``Σ h``, ``Σ (smoothed h − h)``, ``Σ (h − p (1 − z))`` less that, ``Σ p (1 − p)`` and ``g = Σ p y φ`` over rows, for every bit."""
+    """The sums over rows that `SmoothSVMs` keeps, for every bit: risk, price, tilt, spread and ``g``."""
     u = np.multiply(Y, scores, dtype=np.float32)
     np.subtract(1, u, out=u)
     p = u / width
