@@ -1,9 +1,9 @@
 """SIH as a whole: fit beside SDH, peak memory, mAP over seeds, mAP beside a certified solve.
 
 ``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in
-turns. ``memory`` reports the peak memory of a fit beside Φ. ``quality`` prints mAP on the test images over seeds,
-``certified`` mAP of the defaults beside that of OCAS certified to 1 % on the same codes. Only ratios within one
-run mean anything.
+turns. ``memory`` reports the peak memory of a fit beside Φ. ``quality`` prints mAP on the test images over
+seeds, ``certified`` mAP of the defaults beside that of OCAS certified to 1 % on the same codes. Only ratios
+within one run mean anything.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def main() -> None:
         ocas, _ = report("ocas", Phi, Y, args.C)
         excess = smooth.upper - ocas.lower
         print(
-            f"smooth is proved to be within {100 * np.max(excess / smooth.upper):.2f} % of the optimum; it expected "
-            f"{100 * smooth.gap.max():.2f} %"
+            f"smooth is proved to be within {100 * np.max(excess / smooth.upper):.2f} % of the optimum; "
+            f"it expected {100 * smooth.gap.max():.2f} %"
         )
     compare_with_liblinear(Phi, Y, args.C, smooth, seconds, args.bits_timed)
 

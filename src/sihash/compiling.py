@@ -1,4 +1,4 @@
-"""One line in the log when numba compiles: the first use after installation takes seconds, later ones none."""
+"""One line in the log when numba compiles: the first use after installation takes some seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba.core import event
 logger = logging.getLogger("sihash.compiling")
 
 
-class _Announcer(event.Listener):  # type: ignore[misc]
+class _Announcer(event.Listener):
     """Says once that something is compiled; what comes from numba's cache does not get here."""
 
     _said = False

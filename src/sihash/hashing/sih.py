@@ -56,8 +56,8 @@ class SIH(HashFunctions):
     and a bias.
 
     When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
-    date from what was learned before: weights, cutting planes and curvature are kept and made valid by
-    touching the changed rows only, and the SVMs take just the steps that their certificates then need. Only
+    date from what was learned before: weights and sums over rows are kept and made valid by touching the
+    changed rows only, and the SVMs take just the steps that they then need. Only
     when more than a quarter of the rows came, or more than 15 % of the classes changed, since anchors and
     words were chosen does an update choose them, and learn everything, anew.
 
@@ -82,10 +82,12 @@ class SIH(HashFunctions):
     max_iter : int
         Rounds of Algorithm 1 at most.
     tol : float
-        Certified relative gap to which each SVM is trained. At 0.1 the objective is within 0.1 to 0.6 % of
-        its optimum and mAP no lower than at the paper's 0.01 (docs/hasher.md), for half the steps.
+        What each SVM may lack of its optimum, as a share of its objective: an estimate with the smoothed
+        solver, which counts an objective for at least half of F(0) = C n; a proof with OCAS. At 0.006 mAP is
+        within 0.002 of a solve certified to 1 % (docs/solver.md).
     solver : {"auto", "smooth", "ocas"}
-        Solver of the binary SVMs; "auto" is the smoothed one, which certifies first.
+        Solver of the binary SVMs; "auto" is the smoothed one. OCAS is the paper's, and proves its gaps;
+        `certify` proves those of the other.
     codebook : {"separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
         The first words of the classes: random ones improved until far apart and balanced; random as in the
         paper; Hadamard; or given, in the order of ``classes_``.
