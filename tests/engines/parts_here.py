@@ -31,15 +31,15 @@ class EngineHere(LocalEngine):
     def _cuts(self, count):
         return [slice(k * count // self.n, (k + 1) * count // self.n) for k in range(self.n)]
 
-    def lay_out(self, kernel, columns, n_groups, words):
+    def lay_out(self, kernel, columns, words):
         lay_out = super().lay_out
         return PartsHere(
             [
-                lay_out(kernel, {name: values[cut] for name, values in columns.items()}, n_groups, words)
+                lay_out(kernel, {name: values[cut] for name, values in columns.items()}, words)
                 for cut in self._cuts(len(columns["y"]))
             ]
         )
 
-    def lay_out_again(self, kernel, columns, shapes, words):
-        rows = super().lay_out_again(kernel, columns, shapes, words)
-        return PartsHere([RowBlocks(rows.blocks[cut]) for cut in self._cuts(len(shapes))])
+    def lay_out_again(self, kernel, columns, sizes, words):
+        rows = super().lay_out_again(kernel, columns, sizes, words)
+        return PartsHere([RowBlocks(rows.blocks[cut]) for cut in self._cuts(len(sizes))])

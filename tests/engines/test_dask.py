@@ -20,7 +20,7 @@ from sihash.engines import rows_from_files
 from sihash.engines.crew import PATIENCE, Crew
 from sihash.engines.matrix import Matrix
 from sihash.engines.worker import Part
-from sihash.svm import band, slopes, smooth, steplength
+from sihash.svm import smooth
 from sihash.svm.blocks import RowBlocks
 from sihash.threads import n_threads_of_team
 
@@ -65,11 +65,11 @@ def shards(tmp_path):
 
 
 def assert_same_optima(hasher, other):
-    """For codes that are the same, each certificate holds for the other's weights."""
+    """For the same codes, objectives as near as the tolerance makes them."""
     np.testing.assert_array_equal(hasher.codes_, other.codes_)
-    ours, theirs = hasher._learner.machines, other._learner.machines
-    assert (ours.lower() <= theirs.upper()).all()
-    assert (theirs.lower() <= ours.upper()).all()
+    ours, theirs = hasher._learner.svms, other._learner.svms
+    allowed = 0.02 * np.maximum(theirs.upper(), 0.5 * theirs.at_zero)
+    assert (np.abs(ours.upper() - theirs.upper()) <= allowed).all()
 
 
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
@@ -82,7 +82,7 @@ def test_the_same_hash_functions_as_local_through_every_change(client, solver, t
         SIH(**PARAMS, solver=solver, engine=engine).fit(X, y) for engine in (None, client.scheduler.address)
     )
     assert_same_optima(local, remote)
-    assert remote._learner.machines.rows.n_parts == 2
+    assert remote._learner.svms.rows.n_parts == 2
     twin = copy.deepcopy(remote)
     for hasher in (local, remote):
         hasher.add(extra, extra_y)
@@ -111,7 +111,7 @@ def test_a_dask_array_of_files_stays_on_the_workers(client, shards, tmp_path):
     array = rows_from_files(paths)
     assert array.shape == X.shape
     hasher = SIH(**PARAMS).fit(array, da.from_array(y, chunks=1000))
-    assert isinstance(hasher._learner.machines.rows, dask_engine.DaskRows)
+    assert isinstance(hasher._learner.svms.rows, dask_engine.DaskRows)
     np.testing.assert_array_equal(hasher._learner.in_order("X"), X)
     assert_books_are_kept(hasher)
     lazy = hasher.transform(array)
@@ -156,14 +156,14 @@ def a_living_worker(client):
 def kill_a_worker_at_step(k, client, monkeypatch):
     """SIGKILL to the process of one worker when the k-th step of any solve begins."""
     pid = a_living_worker(client)
-    step, n_steps = smooth._Run.step, iter(range(k, -(10**6), -1))
+    evaluate, n_steps = smooth.SmoothSVMs.evaluate, iter(range(k, -(10**6), -1))
 
-    def step_and_kill(run):
+    def evaluate_and_kill(svms, bits):
         if next(n_steps) == 0:
             os.kill(pid, signal.SIGKILL)
-        step(run)
+        evaluate(svms, bits)
 
-    monkeypatch.setattr(smooth._Run, "step", step_and_kill)
+    monkeypatch.setattr(smooth.SmoothSVMs, "evaluate", evaluate_and_kill)
 
 
 @pytest.mark.parametrize("source", ["array", "files"])
@@ -172,7 +172,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
     # With a small λ codes have moved by the time the second round trains: they have to be brought back.
     params = {**PARAMS, "lam": 1e4, "gamma": 5.0} if source == "array" else PARAMS
     undisturbed = SIH(**params).fit(X, y)
-    kill_a_worker_at_step(12 if source == "array" else 3, client, monkeypatch)
+    kill_a_worker_at_step(4 if source == "array" else 2, client, monkeypatch)
     hasher = SIH(**params, engine="dask").fit(X if source == "array" else rows_from_files(paths), y)
     assert "lost rows" in hasher.report_.seconds
     assert_books_are_kept(hasher)
@@ -209,10 +209,8 @@ def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
         SIH(**PARAMS, kernel_width=0.7, engine="dask").fit(X, y)
         found.append(largest.copy())
     few, many = found
-    assert {slopes.evaluate, steplength._pulls} <= few.keys() & many.keys()
+    assert {smooth._sums, smooth._margins} <= few.keys() & many.keys()
     # Rows for a bit's own Hessian are sampled: how many there are varies, up to a thousand.
-    few.pop(band._band_rows, 0)
-    assert many.pop(band._band_rows, 0) <= 1.05 * band.MOST_ROWS * 4 * (PARAMS["n_anchors"] + 1)
     # Others grow with the bits that are still open, never with the rows.
     both = few.keys() & many.keys()
     assert max(many[function] for function in both) <= 1.1 * max(few[function] for function in both)
@@ -233,7 +231,7 @@ def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     for k in range(4):
         hasher.remove([k])
-    crew = hasher._learner.machines.rows.crew
+    crew = hasher._learner.svms.rows.crew
     for k in range(4, 10):  # garbage is collected in its own time, and forgotten with the next call
         gc.collect()
         hasher.remove([k])
@@ -251,11 +249,11 @@ def test_a_part_that_became_empty_frees_its_rows_and_takes_new_ones(client):
     halves = np.concatenate([np.flatnonzero(y == 0)[:300], np.flatnonzero(y != 0)[:300]])
     hasher = SIH(**PARAMS, engine="dask").fit(X[halves], y[halves])
     hasher.remove_classes([0])
-    rows = hasher._learner.machines.rows
+    rows = hasher._learner.svms.rows
     assert rows.sizes == [0, 300]
     assert rows._run([0], _n_blocks, [()]) == [0]
     hasher.add(X[-30:], y[-30:])
-    assert hasher._learner.machines.rows.sizes == [30, 300]
+    assert hasher._learner.svms.rows.sizes == [30, 300]
     assert_books_are_kept(hasher)
     hasher.remove_classes([1]).add(X[-60:-30], y[-60:-30])
     assert_books_are_kept(hasher)
@@ -312,7 +310,7 @@ def test_an_error_on_a_worker_is_that_error(client):
     X, y = made(400)
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     with pytest.raises(KeyError, match="no such column"):
-        hasher._learner.machines.rows.parts(fail)
+        hasher._learner.svms.rows.parts(fail)
     with pytest.raises(TypeError, match="cannot be pickled; use save and load"):
         pickle.dumps(hasher)
 

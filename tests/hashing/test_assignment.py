@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sihash.hashing import assignment
 from sihash.hashing.assignment import PairLosses, descend
 from sihash.hashing.words import WordTable
-from sihash.svm.binary import make_machines
+from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block, RowBlocks
 
 numbers = st.one_of(st.floats(-5, 5), st.integers(-3, 3).map(float))
@@ -20,7 +20,7 @@ numbers = st.one_of(st.floats(-5, 5), st.integers(-3, 3).map(float))
 
 def cut(delta, current, gamma):
     """The signs that `assignment.cut` gives to rows in one part."""
-    rows = RowBlocks([Block(len(delta), 0, Phi=np.zeros((len(delta), 1)))])
+    rows = RowBlocks([Block(len(delta), Phi=np.zeros((len(delta), 1)))])
     rows.scratch = {"delta": delta, "stays": current < 0, "pair": np.arange(len(delta))}
     (rule,) = assignment.cut(rows, gamma)
     assignment._flip(rows, rule)
@@ -73,29 +73,26 @@ class Problem:
         self.table = WordTable(m)
         pair = np.array([self.table.find(words[k], k) for k in range(n_classes)], dtype=np.int32)[self.y]
         self.table.count(pair)
-        block = Block(n, 0, Phi=self.Phi, Y=words[self.y], pair=pair)
-        self.machines = make_machines(RowBlocks([block]), C_x, "ocas")
-        self.machines.W = rng.normal(size=(m, 4))
-        rows, snapshot = self.machines.rows, self.machines.snapshot()
-        self.machines.count(rows.by_group(1, snapshot.enter, slice(0, n)))
-        self.machines.risk -= n
+        block = Block(n, Phi=self.Phi, Y=words[self.y], pair=pair)
+        self.svms = make_svms(RowBlocks([block]), C_x, "ocas")
+        self.svms.W = rng.normal(size=(m, 4))
+        self.svms.count(self.svms.rows.total(self.svms.counter().enter, slice(0, n)))
+        self.svms.risk -= n
 
     def cost(self, B):
         B = B.astype(float)
-        scores = self.Phi @ self.machines.W.T
+        scores = self.Phi @ self.svms.W.T
         binary = self.C_x * np.maximum(0, 1 - B * scores).sum()
         T = B @ self.coef[:, :-1].T + self.coef[:, -1]
         losses = T - T[np.arange(len(B)), self.y][:, None] + (np.arange(len(self.coef)) != self.y[:, None])
         return binary + self.lam_C_b * losses.max(axis=1).sum() + self.gamma * np.abs(B.sum(axis=0)).sum()
 
     def descend(self):
-        return descend(
-            self.machines, self.table, self.coef, np.arange(len(self.coef)), self.lam_C_b, self.gamma
-        )
+        return descend(self.svms, self.table, self.coef, np.arange(len(self.coef)), self.lam_C_b, self.gamma)
 
     @property
     def B(self):
-        return self.machines.rows.column("Y")
+        return self.svms.rows.column("Y")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -118,20 +115,20 @@ def test_descent_lowers_eq_1_to_where_no_column_can_be_bettered(seed):
 def test_descent_keeps_the_books(seed):
     problem = Problem(seed)
     problem.descend()
-    rows, table = problem.machines.rows, problem.table
+    rows, table = problem.svms.rows, problem.table
     np.testing.assert_array_equal(table.words[rows.column("pair")], problem.B)
     np.testing.assert_array_equal(table.classes[rows.column("pair")], problem.y)
     counts = np.bincount(rows.column("pair"), minlength=len(table.counts))
     np.testing.assert_array_equal(table.counts, counts)
     np.testing.assert_array_equal(table.surplus(), problem.B.astype(int).sum(axis=0))
-    margins = problem.B * (problem.Phi @ problem.machines.W.T)
-    np.testing.assert_allclose(problem.machines.risk, np.maximum(0, 1 - margins).sum(axis=0), rtol=1e-5)
+    margins = problem.B * (problem.Phi @ problem.svms.W.T)
+    np.testing.assert_allclose(problem.svms.risk, np.maximum(0, 1 - margins).sum(axis=0), rtol=1e-5)
 
 
 def test_pair_losses_are_those_of_the_rows():
     problem = Problem(0)
     losses = PairLosses(problem.table, problem.coef, np.arange(3), problem.lam_C_b)
-    problem.machines.C = problem.C_x = 0.0
+    problem.svms.C = problem.C_x = 0.0
     problem.gamma = 0.0
     for j in range(3):
         expected = np.zeros(len(problem.y))
@@ -139,5 +136,5 @@ def test_pair_losses_are_those_of_the_rows():
             low, high = problem.B.copy(), problem.B.copy()
             low[i, j], high[i, j] = -1, 1
             expected[i] = problem.cost(low) - problem.cost(high)
-        pair = problem.machines.rows.column("pair")
+        pair = problem.svms.rows.column("pair")
         np.testing.assert_allclose(losses.differences(j)[pair], expected, atol=1e-9)

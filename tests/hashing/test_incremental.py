@@ -19,6 +19,7 @@ from sihash import SIH
 from sihash.evaluation import leave_one_out
 from sihash.hashing import Change, from_scratch, incremental, passive
 from sihash.svm import solve_binary
+from sihash.svm.smooth import SmoothSVMs
 
 # Stated margins of an incremental hasher against a fit from scratch on the same final rows.
 MAP_MARGIN = 0.03  # on a few hundred made rows; on CIFAR-10 it is 0.005, see benchmarks/incremental.py
@@ -35,6 +36,13 @@ def mAP(hasher, seed=77):
     X, y = blobs(600, n_classes=8, seed=seed)
     known = np.isin(y, hasher.classes_)
     return leave_one_out(hasher.transform(X[known]), y[known]).mAP
+
+
+def assert_trained(hasher, tol=0.01):
+    """Every bit lacks at most ``tol`` of its objective, or of half of F(0), where that is more."""
+    svms = hasher._learner.svms
+    allowed = tol * np.maximum(svms.upper(), 0.5 * svms.at_zero)
+    assert np.all(hasher.report_.rounds[-1].gaps * svms.upper() <= 1.01 * allowed)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -57,7 +65,7 @@ def test_adding_images_of_known_classes(solver):
     hasher.add(X[300:], y[300:])
     assert len(hasher.ids_) == 900
     np.testing.assert_array_equal(hasher.codes_[300:], [words[k] for k in y[300:]])
-    assert hasher.report_.max_gap <= 0.01
+    assert_trained(hasher)
     assert mAP(hasher) > mAP(small(solver=solver).fit(X, y)) - MAP_MARGIN
 
 
@@ -69,7 +77,7 @@ def test_adding_known_and_new_classes_at_once(solver):
     hasher = small(solver=solver).fit(X[first], y[first]).add(X[rest], y[rest])
     assert hasher.classes_.tolist() == [0, 1, 2, 3, 4, 5, 6]
     assert hasher.class_coef_.shape == (7, 17)
-    assert hasher.report_.max_gap <= 0.01
+    assert_trained(hasher)
     assert mAP(hasher) > mAP(small(solver=solver).fit(X, y)) - MAP_MARGIN
     assert (hasher.predict(X) == y).mean() > 0.8
 
@@ -80,7 +88,7 @@ def test_removing_classes(solver):
     hasher = small(solver=solver).fit(X, y).remove_classes([1, 4])
     assert hasher.classes_.tolist() == [0, 2, 3, 5]
     assert hasher.ids_ == np.flatnonzero(~np.isin(y, [1, 4])).tolist()
-    assert hasher.report_.max_gap <= 0.01
+    assert_trained(hasher)
     kept = ~np.isin(y, [1, 4])
     assert mAP(hasher) > mAP(small(solver=solver).fit(X[kept], y[kept])) - MAP_MARGIN
     assert set(hasher.predict(X)) <= {0, 2, 3, 5}
@@ -105,7 +113,7 @@ def test_partial_fit_learns_in_batches_with_new_labels():
     assert mAP(hasher) > mAP(small().fit(X, y)) - MAP_MARGIN
 
 
-def test_only_bits_whose_certificate_broke_are_trained():
+def test_only_bits_that_need_it_are_trained():
     X, y = blobs(2000)
     hasher = small(tol=0.05).fit(X[:1999], y[:1999])
     hasher.add(X[1999:], y[1999:])
@@ -147,65 +155,56 @@ def test_anchors_of_a_deleted_class_stay():
 
 def test_add_then_remove_restores_the_hash_functions():
     X, y = blobs(1200)
-    hasher = small(tol=1e-3).fit(X[:1000], y[:1000])
-    before, upper = hasher.transform(X), hasher._learner.machines.upper()
+    hasher = small(tol=1e-5).fit(X[:1000], y[:1000])
+    before, upper = hasher.transform(X), hasher._learner.svms.upper()
     hasher.add(X[1000:], y[1000:], ids=[f"new {i}" for i in range(200)])
     hasher.remove([f"new {i}" for i in range(200)])
-    np.testing.assert_allclose(hasher._learner.machines.upper(), upper, rtol=2e-3)
+    at_zero = hasher._learner.svms.at_zero
+    np.testing.assert_allclose(hasher._learner.svms.upper(), upper, rtol=2e-3, atol=1e-4 * at_zero)
     assert np.unpackbits(hasher.transform(X) ^ before).mean() < 0.01
     assert hasher.ids_ == list(range(1000))
 
 
-def recomputed(machines):
-    """Risk and planes of the machines, from the rows alone."""
-    rows = machines.rows
+def assert_sums_are_those_of_the_rows(svms):
+    rows = svms.rows
     Phi, Y = rows.column("Phi").astype(float), rows.column("Y")
-    risk = np.maximum(0, 1 - Y * (Phi @ machines.W.T)).sum(axis=0)
-    g = np.zeros_like(machines.bundle.g)
-    a = np.zeros_like(machines.bundle.a)
-    for block in rows:
-        for slot in range(machines.bundle.n_slots):
-            shares = block[f"pi{slot}"].astype(float)
-            assert shares.min() >= 0
-            assert shares.max() <= 1
-            a[:, block.group, slot] += shares.sum(axis=0)
-            g[:, block.group, slot] += (shares * block["Y"]).T @ block["Phi"]
-    return risk, g, a
+    u = 1 - Y * (Phi @ svms.W.T)
+    np.testing.assert_allclose(svms.risk, np.maximum(0, u).sum(axis=0), rtol=1e-3, atol=1e-2)
+    if isinstance(svms, SmoothSVMs):
+        p = np.clip(0.5 + u / svms.width, 0, 1)
+        np.testing.assert_allclose(svms.g, (p * Y).T @ Phi, rtol=1e-3, atol=2e-2)
+        return
+    for slot in range(svms.bundle.n_slots):
+        shares = rows.column(f"pi{slot}").astype(float)
+        np.testing.assert_allclose(svms.bundle.a[:, slot], shares.sum(axis=0), rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(svms.bundle.g[:, slot], (shares * Y).T @ Phi, rtol=1e-4, atol=1e-3)
 
 
-def test_classes_in_groups_of_their_own_and_in_shared_ones_go(monkeypatch):
-    """Of twelve classes 0 and 10 share planes, 3 has its own, and 11 is too small for a block to itself."""
+def test_classes_in_blocks_of_their_own_and_in_shared_ones_go(monkeypatch):
+    """Of twelve classes 11 is too small for a block to itself."""
     monkeypatch.setattr("sihash.hashing.outgrown.MOST_NEW_CLASSES", 1.0)
     X, y = blobs(7800, n_classes=12)
     stays = (y != 11) | (np.arange(len(y)) < 600)
     hasher = small(n_bits=8, n_anchors=20).fit(X[stays], y[stays])
     for gone in ([0], [3], [11, 5]):
         hasher.remove_classes(gone)
-        machines = hasher._learner.machines
-        risk, g, a = recomputed(machines)
-        np.testing.assert_allclose(machines.risk, risk, rtol=1e-3, atol=1e-2)
-        np.testing.assert_allclose(machines.bundle.g, g, rtol=1e-3, atol=1e-2)
-        np.testing.assert_allclose(machines.bundle.a, a, rtol=1e-3, atol=1e-2)
+        assert_sums_are_those_of_the_rows(hasher._learner.svms)
     assert hasher.classes_.tolist() == [1, 2, 4, 6, 7, 8, 9, 10]
-    assert machines.closed(machines.upper(), machines.lower(), 0.0101).all()
 
 
 POOL_X, POOL_Y = blobs(400, n_classes=6, seed=5)
 
 
-def test_the_shared_hessian_follows_classes_that_come_and_go():
-    X, y = blobs(6000, n_classes=6)  # large enough for groups of their own
-    hasher = small(tol=0.1).fit(X, y)
-    before = hasher._learner.machines.hessian
-    label = hasher.classes_[1]
-    hasher.remove_classes([label])
-    without = hasher._learner.machines.hessian
-    assert set(without.of_group) == hasher._learner.machines.rows.groups < set(before.of_group)
-    np.testing.assert_allclose(without.gram, before.gram - before.of_group[1], rtol=1e-6)
-    hasher.add(X[y == label], y[y == label], ids=[f"back {k}" for k in np.flatnonzero(y == label)])
-    machines = hasher._learner.machines
-    assert sum(machines.hessian.n_rows.values()) == len(machines.rows)
-    assert hasher.report_.max_gap <= 0.1
+def test_the_shared_hessian_takes_in_rows_that_come():
+    X, y = blobs(6000, n_classes=6)
+    hasher = small(tol=0.1).fit(X[y != 1], y[y != 1])
+    before = hasher._learner.svms.gram
+    hasher.add(X[y == 1], y[y == 1], ids=[f"new {k}" for k in np.flatnonzero(y == 1)])
+    after = hasher._learner.svms.gram
+    assert after.n_rows == 6000
+    np.testing.assert_allclose(
+        np.trace(after.matrix), np.trace(before.matrix) * 6000 / np.count_nonzero(y != 1), rtol=0.2
+    )
 
 
 class Model:
@@ -239,29 +238,13 @@ class Model:
             self.rows = {name: i for name, i in self.rows.items() if POOL_Y[i] != label}
 
     def check(self):
-        hasher, machines = self.hasher, self.hasher._learner.machines
+        hasher, machines = self.hasher, self.hasher._learner.svms
         assert hasher.ids_ == list(self.rows)
         X, y, _ = hasher.training_rows()
         np.testing.assert_array_equal(X, POOL_X[list(self.rows.values())])
         assert y == [int(POOL_Y[i]) for i in self.rows.values()]
         assert set(hasher.classes_.tolist()) == self.labels()
-        risk, g, a = recomputed(machines)
-        np.testing.assert_allclose(machines.risk, risk, rtol=1e-3, atol=1e-2)
-        np.testing.assert_allclose(machines.bundle.a, a, rtol=1e-4, atol=1e-3)
-        np.testing.assert_allclose(machines.bundle.g, g, rtol=1e-4, atol=1e-3)
-        for w in (
-            np.random.RandomState(0).normal(size=(5, *machines.W.shape)) * 3
-        ):  # planes lie below the risk
-            Y, Phi = machines.rows.column("Y"), machines.rows.column("Phi")
-            true = np.maximum(0, 1 - Y * (Phi @ w.T)).sum(axis=0)
-            best = (
-                (machines.bundle.a - np.einsum("jgsd,jd->jgs", machines.bundle.g, w)).max(axis=2).sum(axis=1)
-            )
-            assert (best <= true * (1 + 1e-4) + 1e-2).all()
-        if not hasher.report_.rounds[
-            -1
-        ].n_flips.any():  # else codes moved after the last training, as in Algorithm 1
-            assert machines.closed(machines.upper(), machines.lower(), 0.0101).all()
+        assert_sums_are_those_of_the_rows(machines)
 
 
 actions = st.one_of(
@@ -274,7 +257,7 @@ actions = st.one_of(
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(actions, min_size=1, max_size=4), data=st.data())
-def test_any_sequence_of_updates_matches_a_dictionary_and_keeps_its_certificate(solver, steps, data):
+def test_any_sequence_of_updates_matches_a_dictionary(solver, steps, data):
     model = Model(solver)
     for kind, value in steps:
         if kind == "add":
@@ -303,23 +286,23 @@ def test_a_long_sequence_ends_where_a_fit_from_scratch_would(seed):
         hasher.remove(gone)
         known = [i for i in known if i not in set(gone)]
     scratch = small(codebook=hasher._learner.table.main_words(hasher._learner.live)).fit(X[known], y[known])
-    assert hasher.report_.max_gap <= 0.01
+    assert_trained(hasher)
     assert mAP(hasher) > mAP(scratch) - MAP_MARGIN
     assert hasher.objective_.binary < scratch.objective_.binary * (1 + OBJECTIVE_MARGIN)
 
 
 def test_with_the_same_kernel_and_words_updates_reach_the_same_optimum():
     X, y = blobs(900)
-    hasher = small().fit(X[:600], y[:600])
+    hasher = small(tol=1e-4).fit(X[:600], y[:600])
     words = hasher._learner.table.main_words(hasher._learner.live)
     anchors = hasher.kernel_.anchors
     hasher.add(X[600:], y[600:]).remove(range(300))
-    scratch = small(codebook=words)
+    scratch = small(codebook=words, tol=1e-4)
     scratch._make_kernel = lambda X, y, rng: hasher.kernel_  # the map of the first fit, which updates keep
     scratch.fit(X[300:], y[300:])
     assert scratch.kernel_.anchors is anchors
-    ours, theirs = hasher._learner.machines.upper(), scratch._learner.machines.upper()
-    np.testing.assert_allclose(ours, theirs, rtol=0.011)
+    ours, theirs = hasher._learner.svms.upper(), scratch._learner.svms.upper()
+    np.testing.assert_allclose(ours, theirs, rtol=0.011, atol=1e-3 * hasher._learner.svms.at_zero)
 
 
 def test_threads_change_updates_by_no_more_than_rounding():
@@ -336,21 +319,21 @@ def test_threads_change_updates_by_no_more_than_rounding():
 
 
 def state(hasher):
-    machines = hasher._learner.machines
+    machines = hasher._learner.svms
     order = np.argsort(machines.rows.column("key"))
     return (
         hasher.ids_,
         hasher.classes_.tolist(),
         hasher.codes_.tobytes(),
-        *(machines.rows.column(name)[order].tobytes() for name in ("X", "y", "Phi", "pi0")),
+        *(machines.rows.column(name)[order].tobytes() for name in ("X", "y", "Phi")),
         machines.W.tobytes(),
-        machines.bundle.g.tobytes(),
+        (machines.g if isinstance(machines, SmoothSVMs) else machines.bundle.g).tobytes(),
         machines.risk.tobytes(),
     )
 
 
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
-@pytest.mark.parametrize("where", ["solve_machines", "solve_multiclass", "descend"])
+@pytest.mark.parametrize("where", ["solve_svms", "solve_multiclass", "descend"])
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
 def test_an_update_that_breaks_off_leaves_the_hasher_as_it_was(solver, where, error, monkeypatch):
     X, y = blobs(400, n_classes=6)
@@ -387,21 +370,20 @@ def test_an_update_broken_off_in_the_middle_of_training_leaves_the_hasher_as_it_
     before = state(hasher)
     from sihash.svm import smooth
 
-    steps = smooth._Run.step
-    count = [0]
+    evaluate, count = smooth.SmoothSVMs.evaluate, [0]
 
-    def interrupted(run):
-        steps(run)
+    def interrupted(svms, bits):
+        evaluate(svms, bits)
         count[0] += 1
         if count[0] == 2:
             raise KeyboardInterrupt
 
     try:
-        smooth._Run.step = interrupted
+        smooth.SmoothSVMs.evaluate = interrupted
         with pytest.raises(KeyboardInterrupt):
             hasher.add(X[y == 5], y[y == 5], ids=[f"n{i}" for i in range((y == 5).sum())])
     finally:
-        smooth._Run.step = steps
+        smooth.SmoothSVMs.evaluate = evaluate
     assert state(hasher) == before
     assert threading.active_count() < 20
 
@@ -481,7 +463,7 @@ def test_updating_goes_on_after_a_file(solver, tmp_path):
     for h in (hasher, loaded):
         h.add(X[500:], y[500:], ids=[f"id {i}" for i in range(500, 700)]).remove_classes([1])
     assert loaded.ids_ == hasher.ids_
-    np.testing.assert_allclose(loaded._learner.machines.upper(), hasher._learner.machines.upper(), rtol=0.01)
+    np.testing.assert_allclose(loaded._learner.svms.upper(), hasher._learner.svms.upper(), rtol=0.01)
     assert np.unpackbits(loaded.transform(X) ^ hasher.transform(X)).mean() < 0.02
 
 
@@ -515,14 +497,16 @@ def test_rows_without_ids_get_the_same_ones_in_every_strategy():
     ("fitted", "loaded"),
     [({}, {"solver": "ocas"}), ({"solver": "ocas"}, {"solver": "smooth"}), ({}, {"C_x": 0.01})],
 )
-def test_a_file_opened_with_another_solver_or_margin_has_true_bounds(tmp_path, fitted, loaded):
+def test_a_file_opened_with_another_solver_or_margin_goes_on_from_its_weights(tmp_path, fitted, loaded):
     X, y = blobs(400)
     small(**fitted).fit(X, y).save(tmp_path / "m")
     hasher = SIH.load(tmp_path / "m", **loaded).remove(range(20, 380))
-    machines = hasher._learner.machines
-    best = solve_binary(machines.rows.column("Phi"), machines.rows.column("Y"), machines.C, tol=1e-5)
-    assert (machines.lower() <= best.upper * (1 + 1e-6)).all()
-    assert (machines.upper() - best.upper <= (hasher.report_.max_gap + 1e-6) * machines.upper()).all()
+    machines = hasher._learner.svms
+    Phi, Y = machines.rows.column("Phi"), machines.rows.column("Y")
+    best = solve_binary(Phi, Y, machines.C, tol=1e-4, method="ocas")
+    allowed = 0.01 * np.maximum(machines.upper(), 0.5 * machines.at_zero)
+    assert (machines.upper() - best.upper <= 2 * allowed).all()
+    assert (hasher.certify(0.01).lower <= best.upper * (1 + 1e-6)).all()
 
 
 def test_ids_of_removed_rows_are_not_given_again_after_learning_anew(monkeypatch):
@@ -579,7 +563,7 @@ def test_one_update_makes_all_changes():
     later = [k for k in range(200) if k not in gone and y[k] != label]
     assert hasher.ids_ == later + list(range(1000, 1000 + len(X) - 200))
     assert hasher.report_.kind == "update"
-    assert hasher.report_.max_gap <= 0.01
+    assert_trained(hasher)
 
 
 def test_a_file_without_vectors_goes_on_when_they_are_attached(tmp_path):
@@ -677,10 +661,10 @@ def test_memory_goes_back_with_the_last_hasher_without_waiting_for_the_collector
     gc.disable()
     try:
         hasher = small(solver=solver).fit(X, y)
-        learners = [weakref.ref(hasher._learner.machines)]
+        learners = [weakref.ref(hasher._learner.svms)]
         for change in ({"remove": [3]}, {"remove_classes": [1]}):
             hasher.update(**change)
-            learners.append(weakref.ref(hasher._learner.machines))
+            learners.append(weakref.ref(hasher._learner.svms))
             assert learners[-2]() is None
         del hasher
         assert learners[-1]() is None

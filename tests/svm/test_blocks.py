@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.constants import BLOCK_ROWS
 
 
 def numbered_block(n, room=0):
     """Row ``i`` holds ``i`` in every array, so that a row can be recognised and its arrays compared."""
     number = np.arange(n + room)
-    return Block(n, 0, Phi=np.column_stack([number, number]).astype(np.float32), Y=number[:, None].copy())
+    return Block(n, Phi=np.column_stack([number, number]).astype(np.float32), Y=number[:, None].copy())
 
 
 def rows_of(block):
@@ -20,18 +21,13 @@ def rows_of(block):
 
 
 @pytest.mark.parametrize("n", [1, 2, BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 3 * BLOCK_ROWS + 7])
-@pytest.mark.parametrize("n_groups", [1, 2, 10])
-def test_of_covers_all_rows_in_order_without_copying(n, n_groups):
+def test_of_covers_all_rows_in_order_without_copying(n):
     Phi = np.arange(n, dtype=np.float32)[:, None]
-    rows = RowBlocks.of(Phi, n_groups=n_groups, Y=Phi.astype(np.int64))
+    rows = RowBlocks.of(Phi, Y=Phi.astype(np.int64))
     assert len(rows) == n
     np.testing.assert_array_equal(rows.column("Phi"), Phi)
     np.testing.assert_array_equal(rows.column("Y"), Phi)
     assert all(np.shares_memory(block["Phi"], Phi) for block in rows)
-    groups = [block.group for block in rows]
-    assert groups == sorted(groups), "groups are runs of blocks"
-    assert set(groups) == set(range(min(n_groups, len(groups)))), "no group is empty"
-    assert rows.groups == set(groups)
 
 
 @given(st.data())
@@ -92,3 +88,10 @@ def test_total_adds_up_in_float64_whatever_the_blocks_return():
     ones = RowBlocks([numbered_block(1) for _ in range(3)])
     values = iter(np.float32([[1e8], [1], [1]]))
     assert ones.total(lambda block: (next(values),))[0] == 1e8 + 2
+
+
+def test_blocks_with_nothing_to_add_are_left_out_of_a_total():
+    rows = RowBlocks([numbered_block(n) for n in (3, 1)])
+    (total,) = rows.total(lambda block: None if block.n == 1 else (np.array([block.n]),))
+    assert total == 3
+    assert rows.total(lambda block: None) == []

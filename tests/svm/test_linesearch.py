@@ -6,27 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sihash.svm import linesearch
-from sihash.svm.blocks import RowBlocks
+
+SHARE = 0.05
 
 
 def lines(seed, n, m):
-    """Margins and rates of m bits over a few blocks, with the numbers of their quadratic terms."""
+    """Margins and rates of m bits, with the numbers of their quadratic terms."""
     rng = np.random.RandomState(seed)
-    Z = rng.standard_normal((n, m)).astype(np.float32)
-    V = (rng.standard_normal((n, m)) + rng.uniform(-1, 2, m)).astype(np.float32)
-    rows = RowBlocks.of(np.zeros((n, 1), np.float32))
-    for block, z, v in zip(
-        rows, np.array_split(Z, len(rows.blocks)), np.array_split(V, len(rows.blocks)), strict=True
-    ):
-        block.scratch = {"Z": z.copy(), "V": v.copy()}
-    w_dot_d, d_dot_d = rng.standard_normal(m), rng.uniform(0.01, 3, m)
-    return Z.astype(float), V.astype(float), rows, w_dot_d, d_dot_d
+    Z = rng.standard_normal((n, m))
+    V = rng.standard_normal((n, m)) + rng.uniform(-1, 2, m)
+    return Z, V, rng.standard_normal(m), rng.uniform(0.01, 3, m)
 
 
 def assert_nearly_least(seed, n, C):
     """Just before the step the line does not rise steeply, just behind it does not fall so."""
     m = 3
-    Z, V, rows, w_dot_d, d_dot_d = lines(seed, n, m)
+    Z, V, w_dot_d, d_dot_d = lines(seed, n, m)
 
     def value(j, t):
         return t * w_dot_d[j] + 0.5 * t * t * d_dot_d[j] + C * np.maximum(1 - Z[:, j] - t * V[:, j], 0).sum()
@@ -34,13 +29,16 @@ def assert_nearly_least(seed, n, C):
     def slope(j, t):
         return w_dot_d[j] + t * d_dot_d[j] - C * V[Z[:, j] + t * V[:, j] < 1, j].sum()
 
-    t = linesearch.search(rows, w_dot_d, d_dot_d, C)
+    def slopes(t):
+        return np.array([slope(j, t[j]) for j in range(m)])
+
+    t = linesearch.search(slopes, slopes(np.zeros(m)), d_dot_d, SHARE)
     for j in range(m):
         if slope(j, 0) >= 0:
             assert t[j] == 0, "uphill: the bit stays"
             continue
         assert value(j, t[j]) <= value(j, 0) + 1e-6 * abs(value(j, 0))
-        allowed = 2 * linesearch.SLOPE_SHARE * abs(slope(j, 0))  # the hinge has kinks
+        allowed = 2 * SHARE * abs(slope(j, 0))  # the hinge has kinks
         assert slope(j, 0.95 * t[j]) <= allowed
         assert slope(j, 1.05 * t[j]) >= -allowed
 
@@ -61,16 +59,6 @@ def test_few_rows_make_sharp_kinks(n, C):
 
 def test_by_hand():
     """One row at margin 0 that gains 1 a step: ½t² + C·max(0, 1 − t) has its minimum at min(C, 1)."""
-    rows = RowBlocks.of(np.zeros((1, 1), np.float32))
     for C, where in ((0.25, 0.25), (1.0, 1.0), (8.0, 1.0)):
-        rows.blocks[0].scratch = {"Z": np.zeros((1, 1), np.float32), "V": np.ones((1, 1), np.float32)}
-        t = linesearch.search(rows, np.zeros(1), np.ones(1), C)
+        t = linesearch.search(lambda t, C=C: t - C * (t < 1), np.array([-C]), np.ones(1), SHARE)
         assert abs(t[0] - where) < 0.05
-
-
-def test_rows_pull_while_they_are_violated():
-    Z, V, rows, _, _ = lines(0, 5000, 4)
-    t = np.float32([0, 0.3, 1, 2])
-    (pull,) = rows.total(linesearch.pulls, t)
-    for j in range(4):
-        assert np.isclose(pull[j], V[Z[:, j] + t[j] * V[:, j] < 1, j].sum(), rtol=1e-3, atol=0.05)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import sys
@@ -58,11 +59,22 @@ def one_line(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
+class _Told(logging.Handler):
+    """What is logged, told to whoever sits at the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        talk(record.getMessage())
+
+
 @contextmanager
 def all_told() -> Iterator[None]:
     """Around a verb: an error ends it with one sentence and code 1, warnings are told as sentences, too."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: talk(f"Note: {one_line(str(message))}")
+        compiling = logging.getLogger("sihash.compiling")
+        if not compiling.handlers:  # seconds of silence at the first use would look like a fault
+            compiling.addHandler(_Told())
+            compiling.setLevel(logging.INFO)
         try:
             yield
         except (ValueError, OSError, ImportError, MemoryError, OverflowError) as error:

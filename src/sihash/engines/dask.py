@@ -147,7 +147,7 @@ class DaskRows(PartedRows):
     def checkpoint(self) -> None:
         self._note(self.column("key"), self.column("pair"))
 
-    def revive(self, kernel: KernelMap, words: Array, n_groups: int, live: Array) -> Array:
+    def revive(self, kernel: KernelMap, words: Array, live: Array) -> Array:
         """Lay lost parts out again, on other workers, and set all codes back to the last checkpoint.
 
         ``live`` are the keys of the rows that there should be; returns the pair of each. What a solver keeps
@@ -156,7 +156,7 @@ class DaskRows(PartedRows):
         lost = sorted(self.lost)
         for place in lost:
             self.pieces[place] = [piece.only(live) for piece in self.pieces[place]]
-        self.lay_out(lost, lay_out_part, [(kernel, n_groups, words)] * len(lost))
+        self.lay_out(lost, lay_out_part, [(kernel, words)] * len(lost))
         self.lost.clear()
         keys = self.parts(RowBlocks.column, "key")
         self.deal(reset_codes, [self.pair[key] for key in keys], words)
@@ -168,7 +168,7 @@ def _shape(rows: RowBlocks) -> tuple[int, int]:
 
 
 def _deep_copy(block: Block) -> Block:
-    return Block(block.n, block.group, **{name: array.copy() for name, array in block.arrays.items()})
+    return Block(block.n, **{name: array.copy() for name, array in block.arrays.items()})
 
 
 class DaskEngine:
@@ -187,7 +187,7 @@ class DaskEngine:
         """Training rows as this engine lays them out."""
         return Matrix(X, self.client) if is_dask_array(X) else X
 
-    def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> DaskRows:
+    def lay_out(self, kernel: KernelMap, columns: Columns, words: Array) -> DaskRows:
         X = columns["X"]
         if isinstance(X, Matrix):
             places = X.places()
@@ -200,21 +200,19 @@ class DaskEngine:
             }
         rows = self._rows(kernel, columns, words, places)
         everywhere = list(range(len(places)))
-        rows.lay_out(everywhere, lay_out_part, [(kernel, n_groups, words)] * len(places))
+        rows.lay_out(everywhere, lay_out_part, [(kernel, words)] * len(places))
         return rows
 
-    def lay_out_again(
-        self, kernel: KernelMap, columns: Columns, shapes: list[tuple[int, int]], words: Array
-    ) -> DaskRows:
-        stops = np.cumsum([n for n, _ in shapes])
+    def lay_out_again(self, kernel: KernelMap, columns: Columns, sizes: list[int], words: Array) -> DaskRows:
+        stops = np.cumsum(sizes)
         cuts = np.searchsorted(stops, np.linspace(0, stops[-1], len(self.client.nthreads()) + 1)[1:-1])
-        runs = [run for run in np.split(np.arange(len(shapes)), cuts) if len(run)]
+        runs = [run for run in np.split(np.arange(len(sizes)), cuts) if len(run)]
         places: dict[str, list[tuple[Any, int]]] = {}
         for address, run in zip(self.client.nthreads(), runs, strict=False):
-            first, last = int(stops[run[0]] - shapes[run[0]][0]), int(stops[run[-1]])
+            first, last = int(stops[run[0]] - sizes[run[0]]), int(stops[run[-1]])
             places[address] = [(columns["X"][first:last], first)]
         rows = self._rows(kernel, columns, words, places)
-        calls = [(kernel, [shapes[k] for k in run], words) for run in runs]
+        calls = [(kernel, [sizes[k] for k in run], words) for run in runs]
         rows.lay_out(list(range(len(places))), lay_out_part_again, calls)
         return rows
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.kernel import KernelMap
-from sihash.svm.blocks import BLOCK_ROWS, Block, Memory, RowBlocks, Store
+from sihash.svm.blocks import Block, Memory, RowBlocks, Store
+from sihash.svm.constants import BLOCK_ROWS
 from sihash.threads import map_threads
 
 Columns = dict[str, Array]
@@ -21,10 +22,10 @@ class Engine(Protocol):
     def take(self, X: Any) -> Any:
         """Training rows as this engine lays them out."""
 
-    def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> RowBlocks: ...
+    def lay_out(self, kernel: KernelMap, columns: Columns, words: Array) -> RowBlocks: ...
 
     def lay_out_again(
-        self, kernel: KernelMap, columns: Columns, shapes: list[tuple[int, int]], words: Array
+        self, kernel: KernelMap, columns: Columns, sizes: list[int], words: Array
     ) -> RowBlocks: ...
 
 
@@ -37,36 +38,34 @@ class LocalEngine:
     def take(self, X: Any) -> Any:
         return X
 
-    def lay_out(self, kernel: KernelMap, columns: Columns, n_groups: int, words: Array) -> RowBlocks:
-        """Rows in blocks, class after class: a class of some size has blocks, and so planes, to itself."""
+    def lay_out(self, kernel: KernelMap, columns: Columns, words: Array) -> RowBlocks:
+        """Rows in blocks, class after class: those of a class that goes lie together."""
 
         def build(rows: Array) -> Block:
             own = {name: values[rows] for name, values in columns.items()}
-            return self._block(kernel, own, int(own["y"][0]) % n_groups, words)
+            return self._block(kernel, own, words)
 
         return RowBlocks(map_threads(build, class_runs(columns["y"])), self.store)
 
-    def lay_out_again(
-        self, kernel: KernelMap, columns: Columns, shapes: list[tuple[int, int]], words: Array
-    ) -> RowBlocks:
-        """Rows in the order of blocks that were there before, whose ``(n, group)`` are ``shapes``."""
-        stops = np.cumsum([n for n, _ in shapes])
+    def lay_out_again(self, kernel: KernelMap, columns: Columns, sizes: list[int], words: Array) -> RowBlocks:
+        """Rows in the order of blocks that were there before, of these sizes."""
+        stops = np.cumsum(sizes)
 
-        def build(place: tuple[int, tuple[int, int]]) -> Block:
-            stop, (n, group) = place
+        def build(place: tuple[int, int]) -> Block:
+            stop, n = place
             own = {name: values[stop - n : stop].copy() for name, values in columns.items()}
-            return self._block(kernel, own, group, words)
+            return self._block(kernel, own, words)
 
-        return RowBlocks(map_threads(build, zip(stops, shapes, strict=True)), self.store)
+        return RowBlocks(map_threads(build, zip(stops, sizes, strict=True)), self.store)
 
-    def _block(self, kernel: KernelMap, columns: Columns, group: int, words: Array) -> Block:
+    def _block(self, kernel: KernelMap, columns: Columns, words: Array) -> Block:
         """A block of these rows: their vectors and features in the store, the rest in memory."""
         X = self.store.keep(columns["X"])
         n = len(X)
         Phi = kernel(X, self.store.empty((n, kernel.n_features_out), np.float32))
         self.store.release(X)
         self.store.release(Phi)
-        return Block(n, group, **{**columns, "X": X, "Phi": Phi, "Y": words[columns["pair"]]})
+        return Block(n, **{**columns, "X": X, "Phi": Phi, "Y": words[columns["pair"]]})
 
 
 def class_runs(y: Array) -> list[Array]:

@@ -31,8 +31,6 @@ class PartedRows(RowBlocks):
     asked for anything, but they are kept up to date, so that they can take rows again.
     """
 
-    are_here = False
-
     def __init__(self, sizes: list[int], n_features: int, n_bits: int) -> None:
         self.sizes = sizes
         self._n_features, self._n_bits = n_features, n_bits
@@ -42,7 +40,7 @@ class PartedRows(RowBlocks):
         """``function(rows, *call)`` for the parts at these places, side by side; ``sizes`` are renewed."""
 
     @abstractmethod
-    def revive(self, kernel: KernelMap, words: Array, n_groups: int, live: Array) -> Array:
+    def revive(self, kernel: KernelMap, words: Array, live: Array) -> Array:
         """Lay lost parts out again and set all codes back to the last checkpoint; see `DaskRows`."""
 
     @abstractmethod
@@ -92,25 +90,15 @@ class PartedRows(RowBlocks):
     def n_bits(self) -> int:
         return self._n_bits
 
-    @property
-    def groups(self) -> set[int]:
-        return set().union(*self.parts(_groups))
-
     def tidy(self) -> None:
         self._run(self._everywhere, RowBlocks.tidy, [()] * len(self.sizes))  # emptied parts free their rows
 
     def map(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         return [result for part in self.parts(RowBlocks.map, function, *args) for result in part]
 
-    def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
-        return _add(self.parts(RowBlocks.total, function, *args))
-
-    def by_group(
-        self, n_groups: int, function: Callable[..., tuple[Array, ...] | None], *args: Any
-    ) -> list[Array] | None:
-        parts = self.parts(_by_group, n_groups, function, *args)
-        found = [part for part in parts if part is not None]
-        return _add(found) if found else None
+    def total(self, function: Callable[..., tuple[Array, ...] | None], *args: Any) -> list[Array]:
+        """Matrices travel in float32, as exact as the products that they are sums of."""
+        return _add([part for part in self.parts(_total, function, *args) if part])
 
     def column(self, name: str) -> Array:
         return np.concatenate(self.parts(RowBlocks.column, name))
@@ -120,22 +108,16 @@ class PartedRows(RowBlocks):
         self.deal(_set_column, np.split(values, stops[:-1]), name)
 
 
-def _by_group(rows: RowBlocks, n_groups: int, function: Callable[..., Any], *args: Any) -> list[Array] | None:
-    """Planes travel in float32, as exact as the products that they are sums of."""
-    sums = rows.by_group(n_groups, function, *args)
-    return None if sums is None else [each.astype(np.float32) if each.ndim > 2 else each for each in sums]
+def _total(rows: RowBlocks, function: Callable[..., Any], *args: Any) -> list[Array]:
+    return [each.astype(np.float32) if each.ndim > 1 else each for each in rows.total(function, *args)]
 
 
 def _add(parts: list[list[Array]]) -> list[Array]:
-    totals = [np.array(first, dtype=np.float64) for first in parts[0]]
+    totals = [np.array(first, dtype=np.float64) for first in parts[0]] if parts else []
     for part in parts[1:]:
         for total, values in zip(totals, part, strict=True):
             total += values
     return totals
-
-
-def _groups(rows: RowBlocks) -> set[int]:
-    return rows.groups
 
 
 def _set_column(rows: RowBlocks, values: Array, name: str) -> None:

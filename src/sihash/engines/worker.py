@@ -116,18 +116,16 @@ def deliver(X: Array, rows: Array | None, token: str) -> None:
     inbox[token] = X if rows is None else X[rows]
 
 
-def lay_out_part(pieces: list[Columns], kernel: KernelMap, n_groups: int, words: Array) -> RowBlocks:
+def lay_out_part(pieces: list[Columns], kernel: KernelMap, words: Array) -> RowBlocks:
     """Rows of several pieces in blocks. The vectors ``X`` of a piece may be the token of a delivery."""
     columns = _joined(pieces)
     if not len(columns["y"]):
         return RowBlocks([])
-    return LocalEngine().lay_out(kernel, columns, n_groups, words)
+    return LocalEngine().lay_out(kernel, columns, words)
 
 
-def lay_out_part_again(
-    pieces: list[Columns], kernel: KernelMap, shapes: list[tuple[int, int]], words: Array
-) -> RowBlocks:
-    return LocalEngine().lay_out_again(kernel, _joined(pieces), shapes, words)
+def lay_out_part_again(pieces: list[Columns], kernel: KernelMap, sizes: list[int], words: Array) -> RowBlocks:
+    return LocalEngine().lay_out_again(kernel, _joined(pieces), sizes, words)
 
 
 def _joined(pieces: list[Columns]) -> Columns:

@@ -11,7 +11,7 @@ from sihash._typing import Array
 from sihash.experiments.lab import Result, Run
 from sihash.experiments.scales import Scale
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.ocas import OcasMachines, solve
+from sihash.svm.ocas import OcasSVMs, solve
 
 N_CLASSES, N_POINTS, C, TOL = 6, 300, 1.0, 0.01
 DELETED = (1, 4)
@@ -58,15 +58,15 @@ def ocas_path(X: Array, signs: Array, start: Array) -> list[Array]:
     As in the paper, the best-so-far solution starts at the given weights, and no plane is kept.
     """
     Phi = np.column_stack([X, np.ones(len(X))]).astype(np.float32)
-    machines = OcasMachines(RowBlocks.of(Phi, n_groups=1, Y=signs[:, None].copy()), C)
+    svms = OcasSVMs(RowBlocks.of(Phi, Y=signs[:, None].copy()), C)
     if start.any():
-        machines.W[0] = start
-        machines.risk[0] = np.maximum(1 - signs * (Phi @ start), 0).sum()
+        svms.W[0] = start
+        svms.risk[0] = np.maximum(1 - signs * (Phi @ start), 0).sum()
     path: list[Array] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # one step at a time does not converge
         while True:
-            solution = solve(machines, TOL, max_steps=1)
+            solution = solve(svms, TOL, max_steps=1)
             if not solution.n_steps[0]:
                 return path
             path.append(solution.W[0].copy())

@@ -15,34 +15,33 @@ from sihash._typing import Array
 from sihash.hashing.selection import kth_smallest
 from sihash.hashing.words import WordTable
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.counting import Snapshot
-from sihash.svm.machines import Machines
+from sihash.svm.svm_state import RowCounter, SVMs
 
 MAX_SWEEPS = 20
 
 
 def descend(
-    machines: Machines, table: WordTable, class_coef: Array, position: Array, lam_C_b: float, gamma: float
+    svms: SVMs, table: WordTable, class_coef: Array, position: Array, lam_C_b: float, gamma: float
 ) -> Array:
     """Sweep over the bits until the codes settle; returns how many rows flipped, a number a bit.
 
-    The blocks of ``machines`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
-    renewed, and the machines count the changed rows anew. ``class_coef`` is (n_classes, n_bits + 1), and
+    The blocks of ``svms`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
+    renewed, and the svms count the changed rows anew. ``class_coef`` is (n_classes, n_bits + 1), and
     ``position`` the row of it for every class number.
     """
     losses = PairLosses(table, class_coef, position, lam_C_b)
-    if _settled(machines, losses, gamma):
-        return np.zeros(machines.m, dtype=np.int64)
-    rows, snapshot = machines.rows, machines.snapshot()
-    rows.parts(_open, snapshot)
+    if _settled(svms, losses, gamma):
+        return np.zeros(svms.m, dtype=np.int64)
+    rows, counter = svms.rows, svms.counter()
+    rows.parts(_open, counter)
     for _ in range(MAX_SWEEPS):
-        if not sum(_update_bit(rows, j, losses, machines.C, gamma) for j in range(machines.m)):
+        if not sum(_update_bit(rows, j, losses, svms.C, gamma) for j in range(svms.m)):
             break
-    machines.own_arrays()
-    flips = np.zeros(machines.m, dtype=np.int64)
-    for own_flips, sums in rows.parts(_write_back, snapshot, table.words, machines.bundle.n_groups):
+    svms.before_turning()
+    flips = np.zeros(svms.m, dtype=np.int64)
+    for own_flips, sums in rows.parts(_write_back, counter, table.words):
         flips += own_flips
-        machines.count(sums)
+        svms.count(sums)
     return flips
 
 
@@ -66,7 +65,7 @@ class PairLosses:
         return out
 
 
-def _settled(machines: Machines, losses: PairLosses, gamma: float) -> bool:
+def _settled(svms: SVMs, losses: PairLosses, gamma: float) -> bool:
     """Whether the multi-class half alone keeps every bit of every pair where it is.
 
     Kernel features lie in [0, 1], so ``|s| ≤ ‖w‖₁`` bounds the binary half of δ. With the paper's λ this
@@ -74,10 +73,8 @@ def _settled(machines: Machines, losses: PairLosses, gamma: float) -> bool:
     """
     table = losses.table
     live = table.live()
-    reach = machines.C * (1 + np.abs(machines.W).sum(axis=1)) + 2 * gamma
-    return all(
-        np.all(losses.differences(j)[live] * table.words[live, j] > reach[j]) for j in range(machines.m)
-    )
+    reach = svms.C * (1 + np.abs(svms.W).sum(axis=1)) + 2 * gamma
+    return all(np.all(losses.differences(j)[live] * table.words[live, j] > reach[j]) for j in range(svms.m))
 
 
 def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> int:
@@ -163,9 +160,9 @@ def _fill(room: Array, count: int) -> Array:
 # What the parts do. Scratch: S (scores, bits × rows), pair and that of before, delta, stays, flipped.
 
 
-def _open(rows: RowBlocks, snapshot: Snapshot) -> None:
+def _open(rows: RowBlocks, counter: RowCounter) -> None:
     before = rows.column("pair")
-    S = np.concatenate([snapshot.scores(block) for block in rows]).T.copy()
+    S = np.concatenate([counter.scores(block) for block in rows]).T.copy()
     rows.scratch = {"S": S, "before": before, "pair": before.copy()}
 
 
@@ -200,9 +197,7 @@ def _rename(rows: RowBlocks, renamed: Array) -> None:
     pair[flipped] = renamed[pair[flipped]]
 
 
-def _write_back(
-    rows: RowBlocks, snapshot: Snapshot, words: Array, n_groups: int
-) -> tuple[Array, list[Array] | None]:
+def _write_back(rows: RowBlocks, counter: RowCounter, words: Array) -> tuple[Array, list[Array]]:
     """Hand the new words to the rows that changed; returns flips a bit, and what the rows now add."""
     before, pair = rows.scratch["before"], rows.scratch["pair"]
     changed = np.flatnonzero(before != pair)
@@ -217,7 +212,7 @@ def _write_back(
             return None
         block.arrays["pair"] = block.arrays["pair"].copy()  # an earlier view of the block keeps its own
         block["pair"][own - start] = pair[own]
-        return snapshot.turn(block, own - start, words[pair[own]])
+        return counter.turn(block, own - start, words[pair[own]])
 
     flips = np.sum(words[before[changed]] != words[pair[changed]], axis=0)
-    return flips, rows.by_group(n_groups, turn)
+    return flips, rows.total(turn)

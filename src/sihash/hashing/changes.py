@@ -9,13 +9,13 @@ from itertools import compress
 
 import numpy as np
 
-from sihash import memory
 from sihash._typing import Array
 from sihash.hashing.codebook import new_words
 from sihash.hashing.learner import Learner
 from sihash.kernel import KernelMap
-from sihash.svm.blocks import BLOCK_ROWS, Block, RowBlocks
-from sihash.svm.counting import Snapshot, add_arrays
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.constants import BLOCK_ROWS
+from sihash.svm.svm_state import RowCounter, add_arrays
 from sihash.threads import uninterrupted
 
 SMALLEST_ROOM = 128  # rows for which a new block has room at least
@@ -36,12 +36,12 @@ def join(
     keys = np.arange(learner.next_key, learner.next_key + len(X))
     learner.next_key += len(X)
     learner.key_of.update(zip(ids, keys.tolist(), strict=True))
-    machines, s = learner.machines, learner.settings
-    machines.bundle.grow(1 + int(np.max(numbers % s.n_groups)))
+    svms = learner.svms
     columns = {"X": X, "y": numbers, "pair": pairs, "key": keys}
-    args = learner.kernel, learner.table.words, s.n_groups, machines.row_arrays(), machines.snapshot()
-    for sums in machines.rows.send(append, columns, *args, machines.bundle.n_groups):
-        machines.count(sums)
+    args = learner.kernel, learner.table.words, svms.row_arrays(), svms.counter()
+    for sums, product in svms.rows.send(append, columns, *args):
+        svms.count(sums)
+        svms.take_in(product)
 
 
 def _class_numbers(learner: Learner, labels: list[Hashable]) -> Array:
@@ -71,46 +71,44 @@ def append(
     columns: dict[str, Array],
     kernel: KernelMap,
     words: Array,
-    n_groups: int,
     row_arrays: dict[str, type],
-    snapshot: Snapshot,
-    n_planes: int,
-) -> list[Array] | None:
-    """Write rows behind the last blocks of their groups, then into new ones; returns what they sum up to."""
-    Phi = memory.empty((len(columns["X"]), kernel.n_features_out), np.float32)
+    counter: RowCounter,
+) -> tuple[list[Array], tuple[Array, int] | None]:
+    """Write rows behind the last blocks, then into new ones; returns what they sum up to, and ΦᵀΦ.
+
+    Rows of a class go into as few blocks as there can be.
+    """
+    Phi = np.empty((len(columns["X"]), kernel.n_features_out), np.float32)
     table = {**columns, "Phi": kernel(columns["X"], Phi), "Y": words[columns["pair"]]}
+    order, start = np.argsort(columns["y"], kind="stable"), 0
     first: dict[int, int] = {}  # where the new rows of a block begin
     touched: list[Block] = []
-    for number in np.unique(columns["y"]):
-        own = np.flatnonzero(columns["y"] == number)
-        group, start = int(number) % n_groups, 0
-        open_blocks = [block for block in rows.blocks if block.group == group and block.room]
-        while start < len(own):
-            block = open_blocks.pop() if open_blocks else _new_block(rows, table, group, len(own) - start)
-            if id(block) not in first:
-                first[id(block)] = block.n
-                touched.append(block)
-            part = own[start : start + block.room]
-            block.append(table, part)
-            start += len(part)
+    open_blocks = [block for block in rows.blocks if block.room]
+    while start < len(order):
+        block = open_blocks.pop() if open_blocks else _new_block(rows, table, len(order) - start)
+        first[id(block)] = block.n
+        touched.append(block)
+        part = order[start : start + block.room]
+        block.append(table, part)
+        start += len(part)
     new = [block for block in touched if not row_arrays.keys() <= block.arrays.keys()]
     if new:
         add_arrays(RowBlocks(new), row_arrays)
 
     def enter(block: Block) -> tuple[Array, ...] | None:
-        return snapshot.enter(block, slice(first[id(block)], block.n))
+        return counter.enter(block, slice(first[id(block)], block.n))
 
-    return RowBlocks(touched, rows.store).by_group(n_planes, enter)
+    return RowBlocks(touched, rows.store).total(enter), counter.product(Phi)
 
 
-def _new_block(rows: RowBlocks, table: dict[str, Array], group: int, n: int) -> Block:
+def _new_block(rows: RowBlocks, table: dict[str, Array], n: int) -> Block:
     room = min(BLOCK_ROWS, max(SMALLEST_ROOM, 2 * n))
 
     def make(name: str, values: Array) -> Array:
         empty = rows.store.empty if name in ("X", "Phi") else np.empty
         return empty((room, *values.shape[1:]), dtype=values.dtype)
 
-    block = Block(0, group, **{name: make(name, values) for name, values in table.items()})
+    block = Block(0, **{name: make(name, values) for name, values in table.items()})
     rows.blocks.append(block)
     return block
 
@@ -121,24 +119,12 @@ def leave_rows(learner: Learner, ids: list[Hashable]) -> None:
     _leave(learner, "key", keys)
 
 
-def leave_classes(learner: Learner, numbers: Array) -> Array:
-    """Take whole classes out; groups of rows that hold nothing else go with their planes, untouched.
-
-    Returns the keys of the rows, whose names are still to `forget`.
-    """
-    machines, table = learner.machines, learner.table
+def leave_classes(learner: Learner, numbers: Array) -> None:
+    """Take whole classes out, and the names of their rows."""
     leaves = np.zeros(len(learner.labels), dtype=bool)
     leaves[numbers] = True
-    found = machines.rows.map(_leaving, leaves)
-    left = {group for _, group, some_stay in found if some_stay}
-    risk, pairs = machines.rows.total(clear, machines.snapshot(), left, len(table.counts))
-    machines.lose(risk)
-    table.count_out(pairs)
-    if any(len(keys) and group in left for keys, group, _ in found):
-        _leave(learner, "y", numbers)
-    else:
-        _tidy(learner)
-    return np.concatenate([keys for keys, *_ in found])
+    forget(learner, np.concatenate(learner.svms.rows.map(_leaving, leaves)))
+    _leave(learner, "y", numbers)
 
 
 def forget(learner: Learner, keys: Array) -> None:
@@ -151,37 +137,25 @@ def forget(learner: Learner, keys: Array) -> None:
 
 
 def _leave(learner: Learner, name: str, values: Array) -> None:
-    machines, table = learner.machines, learner.table
-    sums = machines.rows.by_group(
-        machines.bundle.n_groups, drop, machines.snapshot(), name, values, len(table.counts)
-    )
-    if sums is not None:
-        machines.count(sums[:3], -1)
-        table.count_out(sums[3].sum(axis=0))
+    svms, table = learner.svms, learner.table
+    sums = svms.rows.total(drop, svms.counter(), name, values, len(table.counts))
+    if sums:
+        svms.count(sums[:-1], -1)
+        table.count_out(sums[-1])
     _tidy(learner)
 
 
-def _leaving(block: Block, leaves: Array) -> tuple[Array, int, bool]:
-    """The keys of the rows whose class ``leaves``, the block's group, and whether it has other rows."""
-    own = leaves[block["y"]]
-    return block["key"][own], block.group, not own.all()
-
-
-def clear(block: Block, snapshot: Snapshot, left: set[int], n_pairs: int) -> tuple[Array, Array]:
-    """Take all rows out, unless their group is ``left``; returns their risk, and pairs."""
-    n = 0 if block.group in left else block.n
-    pairs = np.bincount(block["pair"][:n], minlength=n_pairs)
-    risk = snapshot.risk(block, slice(n))
-    block.n -= n
-    return risk, pairs
+def _leaving(block: Block, leaves: Array) -> Array:
+    """The keys of the rows whose class ``leaves``."""
+    return block["key"][leaves[block["y"]]]
 
 
 def drop(
-    block: Block, snapshot: Snapshot, name: str, values: Array, n_pairs: int
+    block: Block, counter: RowCounter, name: str, values: Array, n_pairs: int
 ) -> tuple[Array, ...] | None:
     """Take the rows out whose ``name`` is among ``values``; returns what they summed up to, then pairs."""
     rows = np.flatnonzero(np.isin(block[name], values))
-    sums = snapshot.leave(block, rows)
+    sums = counter.leave(block, rows)
     if sums is None:
         return None
     pairs = np.bincount(block["pair"][rows], minlength=n_pairs)
@@ -193,10 +167,8 @@ def drop(
 
 
 def _tidy(learner: Learner) -> None:
-    """Let go of empty blocks, empty groups and classes without rows."""
-    rows, bundle = learner.machines.rows, learner.machines.bundle
-    rows.tidy()
-    bundle.empty_groups(set(range(bundle.n_groups)) - rows.groups)
+    """Let go of empty blocks and classes without rows."""
+    learner.svms.rows.tidy()
     sizes = learner.table.sizes(learner.live)
     if not sizes.all():
         stays = sizes > 0

@@ -17,13 +17,13 @@ from sihash.hashing.words import WordTable
 from sihash.kernel import KernelMap
 from sihash.modelfile import ModelFileError
 from sihash.svm import MulticlassSolution
-from sihash.svm.binary import make_machines
+from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block
 
 
 def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors, without Φ and the scores: they follow from ``X``, kernel and weights."""
-    rows = learner.machines.rows
+    rows = learner.svms.rows
     header = {
         "labels": labels.to_json(labels.object_array(learner.labels)),
         "live": learner.live.tolist(),
@@ -31,19 +31,19 @@ def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict
         "next_key": learner.next_key,
         "first_new_key": learner.first_new_key,
         "first_classes": labels.to_json(labels.object_array(learner.first_classes)),
-        "blocks": rows.map(_shape),
+        "blocks": rows.map(_size),
         "solved": [learner.settings.method, learner.settings.C_x],
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
     tensors["rows.codes"] = codes.pack(rows.column("Y"))
     tensors["keys"] = np.array(list(learner.key_of.values()), dtype=np.int64)
-    tensors |= {f"machines.{name}": value for name, value in learner.machines.state().items()}
+    tensors |= {f"machines.{name}": value for name, value in learner.svms.state().items()}
     return header, tensors
 
 
-def _shape(block: Block) -> list[int]:
-    return [block.n, block.group]
+def _size(block: Block) -> int:
+    return block.n
 
 
 class StoredLearner:
@@ -69,22 +69,24 @@ class StoredLearner:
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
         columns["pair"] = table.find_all(tensors["rows.codes"], columns["y"])
         table.count(columns["pair"])
-        rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
-        machines = make_machines(rows, settings.C_x, settings.method)
+        sizes = [
+            size if isinstance(size, int) else size[0] for size in header["blocks"]
+        ]  # older: with a group
+        rows = engine.lay_out_again(kernel, columns, sizes, table.words)
+        svms = make_svms(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
         try:
             if header.get("solved") == [settings.method, settings.C_x]:
-                machines.set_state(state)
-            else:  # planes and bounds of another solver or another C are not valid here
-                machines.W = state["W"].copy()
-                machines.restart()
+                svms.set_state(state)
+            else:  # what another solver kept, or for another C, is not valid here
+                svms.start_from(state["W"])
         except KeyError as missing:
             raise ModelFileError(f"The model file lacks the tensor 'machines.{missing.args[0]}'.") from None
         return Learner(
             settings=settings,
             engine=engine,
             kernel=kernel,
-            machines=machines,
+            svms=svms,
             table=table,
             labels=labels.from_json(header["labels"]).tolist(),
             live=np.array(header["live"], dtype=np.intp),

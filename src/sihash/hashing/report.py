@@ -17,8 +17,9 @@ from sihash._typing import Array
 class Round:
     """One round of Algorithm 1. Arrays have one entry a bit."""
 
-    n_steps: Array  # steps that each bit's SVM took; 0: its kept certificate still held
-    gaps: Array  # certified relative gaps after training
+    n_steps: Array  # steps that each bit's SVM took; 0: it was still good enough
+    gaps: Array  # relative gaps to the optimum after training ...
+    are_proved: bool  # ... proved, or estimates
     n_flips: Array  # rows whose bit changed afterwards
 
     @property
@@ -63,14 +64,20 @@ class Report:
 
     @property
     def max_gap(self) -> float:
-        """The widest certified gap of any bit after the last round."""
+        """The widest gap of any bit after the last round: see `gaps_are_proved`."""
         return float(max(self.rounds[-1].gaps)) if self.rounds else float("nan")
+
+    @property
+    def gaps_are_proved(self) -> bool:
+        """Whether the gaps are true bounds (OCAS), or what the smoothed solver expects."""
+        return bool(self.rounds) and self.rounds[-1].are_proved
 
     def __str__(self) -> str:
         text = (
             f"{self.kind}: {self.n_rows:,} rows (+{self.n_added:,} −{self.n_removed:,}), "
             f"{len(self.rounds)} rounds, {self.n_steps:.1f} steps a bit, "
-            f"gap ≤ {100 * self.max_gap:.2f} %, {self.total_seconds:.2f} s"
+            f"{'proved' if self.gaps_are_proved else 'estimated'} gap ≤ {100 * self.max_gap:.2f} %, "
+            f"{self.total_seconds:.2f} s"
         )
         if self.kind != "fit" and np.isnan(self.scratch_seconds):
             text += " (learned anew)"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,6 +20,7 @@ from sihash.checks import check_count, check_float32
 from sihash.engines import Engine, Matrix, open_engine
 from sihash.hashing import changes, ids_of_rows, persistence
 from sihash.hashing.codebook import make_codebook
+from sihash.hashing.fitted import Fitted
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.hashing.learner import Learner, new_learner
 from sihash.hashing.outgrown import has_outgrown
@@ -26,9 +28,20 @@ from sihash.hashing.report import Report
 from sihash.hashing.settings import Settings
 from sihash.kernel import KernelMap
 from sihash.kernel_fit import fit_kernel_map
+from sihash.svm.certificate import Certificate, lower_bounds
 from sihash.threads import team
 
 FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Checked rows to learn from: vectors, labels and ids. Later rows count their ids from ``next_key``."""
+
+    X: Any
+    y: Array
+    ids: list[Hashable]
+    next_key: int = 0
 
 
 class SIH(HashFunctions):
@@ -43,8 +56,8 @@ class SIH(HashFunctions):
     and a bias.
 
     When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
-    date from what was learned before: weights, cutting planes and curvature are kept and made valid by
-    touching the changed rows only, and the SVMs take just the steps that their certificates then need. Only
+    date from what was learned before: weights and sums over rows are kept and made valid by touching the
+    changed rows only, and the SVMs take just the steps that they then need. Only
     when more than a quarter of the rows came, or more than 15 % of the classes changed, since anchors and
     words were chosen does an update choose them, and learn everything, anew.
 
@@ -69,10 +82,12 @@ class SIH(HashFunctions):
     max_iter : int
         Rounds of Algorithm 1 at most.
     tol : float
-        Certified relative gap to which each SVM is trained. At 0.1 the objective is within 0.1 to 0.6 % of
-        its optimum and mAP no lower than at the paper's 0.01 (docs/hasher.md), for half the steps.
+        What each SVM may lack of its optimum, as a share of its objective: an estimate with the smoothed
+        solver, which counts an objective for at least half of F(0) = C n; a proof with OCAS. At 0.006 mAP is
+        within 0.002 of a solve certified to 1 % (docs/solver.md).
     solver : {"auto", "smooth", "ocas"}
-        Solver of the binary SVMs; "auto" is the smoothed one, which certifies first.
+        Solver of the binary SVMs; "auto" is the smoothed one. OCAS is the paper's, and proves its gaps;
+        `certify` proves those of the other.
     codebook : {"separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
         The first words of the classes: random ones improved until far apart and balanced; random as in the
         paper; Hadamard; or given, in the order of ``classes_``.
@@ -117,13 +132,12 @@ class SIH(HashFunctions):
     [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
 
-    # What `fit` finds, beside the hash functions.
+    # What `Fitted` brings, beside the hash functions.
     report_: Report
-    n_iter_: int
     _learner: Learner | None
     _stored: persistence.StoredLearner | None  # a learner that waits for its vectors
     _rng: np.random.RandomState
-    _scratch: tuple[float, float]  # steps and seconds a row of the last fit
+    _scratch: tuple[float, float]
 
     def __init__(
         self,
@@ -136,7 +150,7 @@ class SIH(HashFunctions):
         lam: float | None = None,
         gamma: float = 1e3,
         max_iter: int = 5,
-        tol: float = 0.1,
+        tol: float = 0.006,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
         codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
         random_state: int | np.random.RandomState | None = None,
@@ -165,43 +179,46 @@ class SIH(HashFunctions):
         Labels are of any hashable kind. ``ids`` name the rows for later removal; the default is 0 … n − 1.
         ``X`` may be a Dask array: see ``engine``.
         """
-        self._settings()
-        engine = open_engine(self.engine, X)
-        noted = clone(self)  # takes note of the features, so that a refused fit leaves this hasher as it was
-        X, y = noted._check_training(engine.take(X), y, reset=True)
-        names = ids_of_rows.new_ids(ids, len(X), 0, {})
-        report = Report("fit", n_added=len(X))
-        return self._learn(engine, X, y, names, report, check_random_state(self.random_state), 0, noted)
+        settings, engine = self._settings(), open_engine(self.engine, X)
+        seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
+        X, y = _check_training(seen, engine.take(X), y, reset=True)
+        rows = LabelledRows(X, y, ids_of_rows.new_ids(ids, len(X), 0, {}))
+        report, rng = Report("fit", n_added=len(X)), check_random_state(self.random_state)
+        return self._take(self._learn(settings, engine, rows, report, rng), seen)
 
     def _learn(
         self,
+        settings: Settings,
         engine: Engine,
-        X: Any,
-        y: Array,
-        names: list[Hashable],
+        rows: LabelledRows,
         report: Report,
         rng: np.random.RandomState,
-        next_key: int,
-        noted: SIH,
-    ) -> Self:
-        """Learn everything from these rows: kernel map, words, SVMs. ``noted`` knows their features."""
-        settings = self._settings()
-        classes, numbers = labels.encode(y)
+    ) -> Fitted:
+        """Learn everything from these rows: kernel map, words, SVMs."""
+        classes, numbers = labels.encode(rows.y)
         if len(classes) < 2:
             raise ValueError(
                 f"SIH needs at least two classes, got 1 class ({classes.tolist()[0]!r}); add rows of another."
             )
         with team():
             with report.phase("kernel"):
-                kernel = self._make_kernel(X, numbers, rng)
+                kernel = self._make_kernel(rows.X, numbers, rng)
             with report.phase("words"):
                 words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), settings.balance, rng)
             with report.phase("kernel"):
                 learner = new_learner(
-                    settings, engine, kernel, X, numbers, classes.tolist(), words, names, next_key
+                    settings,
+                    engine,
+                    kernel,
+                    rows.X,
+                    numbers,
+                    classes.tolist(),
+                    words,
+                    rows.ids,
+                    rows.next_key,
                 )
             learner.run(report)
-        return self._take(learner, report, rng, (report.n_steps, report.total_seconds / len(X)), noted)
+        return Fitted.of(learner, report, rng)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch: `fit` at first, `add` from then on. New labels need no announcement."""
@@ -231,7 +248,7 @@ class SIH(HashFunctions):
         """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join."""
         learner, gone, gone_classes = self._learner_to_update(), list(remove), list(remove_classes)
         if X is not None:
-            X, y = self._check_training(X, y, reset=False)
+            X, y = _check_training(self, X, y, reset=False)
         elif y is not None or ids is not None:
             raise ValueError("Expected rows X for these labels or ids, got None.")
         elif not gone and not gone_classes:
@@ -246,7 +263,7 @@ class SIH(HashFunctions):
                 if gone:
                     ids_of_rows.check_known(gone, twin.key_of)
                     changes.leave_rows(twin, gone)
-                self._leave_classes(twin, gone_classes, last=X is None)
+                self._leave_classes(twin, gone_classes)
                 report.n_removed = len(learner.key_of) - len(twin.key_of)
                 if X is not None and not len(twin.live):
                     raise ValueError("This update would replace every row: fit again instead.")
@@ -257,35 +274,14 @@ class SIH(HashFunctions):
                 if more and not outgrown:
                     changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
             if outgrown:
-                return self._learn_with(twin, X, more, names, report, rng)
+                rows = _all_rows(twin, X, more, names)
+                return self._take(self._learn(self._settings(), twin.engine, rows, report, rng))
             return self._run(twin, report, rng)
 
-    def _leave_classes(self, twin: Learner, gone: list[Hashable], last: bool) -> None:
-        """Take classes out; if no rows join after this, the machines prepare while names are forgotten."""
+    def _leave_classes(self, twin: Learner, gone: list[Hashable]) -> None:
         numbers = np.intersect1d(self._numbers_to_remove(gone), twin.live)
         if len(numbers):
-            keys = changes.leave_classes(twin, numbers)
-            if last and len(twin.live) > 1:
-                twin.machines.prepare()
-            changes.forget(twin, keys)
-
-    def _learn_with(
-        self,
-        learner: Learner,
-        X: Array,
-        y: list[Hashable],
-        names: list[Hashable],
-        report: Report,
-        rng: np.random.RandomState,
-    ) -> Self:
-        """Learn everything anew from the rows of a learner and these."""
-        old = [learner.labels[int(k)] for k in learner.in_order("y")]
-        everything = learner.in_order("X")
-        if y:
-            everything = np.concatenate([everything, X.astype(np.float32, copy=False)])
-        all_labels, all_names = labels.as_labels(old + y, len(everything)), [*learner.key_of, *names]
-        next_key = learner.next_key + len(y)
-        return self._learn(learner.engine, everything, all_labels, all_names, report, rng, next_key, self)
+            changes.leave_classes(twin, numbers)
 
     def refresh_anchors(self) -> Self:
         """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
@@ -303,6 +299,17 @@ class SIH(HashFunctions):
             twin = learner.rebuilt(self._make_kernel(X, y, rng), X, y, pair)
         return self._run(twin, report, rng)
 
+    def certify(self, tol: float = 0.01) -> Certificate:
+        """Prove how far the binary SVMs are from their optimum at most; nothing is changed.
+
+        The bounds come from cutting planes that start at the weights, and lie at most ``tol`` below the
+        optimum: a gap that is much wider says what the weights lack. This takes longer than a fit.
+        """
+        learner = self._learner_to_update()
+        with team():
+            lower = learner.with_rows(lambda: lower_bounds(learner.svms, tol))
+        return Certificate(learner.svms.upper(), lower)
+
     def _run(self, twin: Learner, report: Report, rng: np.random.RandomState) -> Self:
         """Train a changed learner and make it, and the generator it drew from, the present ones."""
         if len(twin.live) < 2:
@@ -314,38 +321,23 @@ class SIH(HashFunctions):
             twin.run(report)
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
-        return self._take(twin, report, rng, self._scratch, self)
+        return self._take(Fitted.of(twin, report, rng, self._scratch))
 
-    def _take(
-        self,
-        learner: Learner,
-        report: Report,
-        rng: np.random.RandomState,
-        scratch: tuple[float, float],
-        noted: SIH,
-    ) -> Self:
-        """Make a finished learner the present one, all of it at once: Ctrl-C leaves the old one or this."""
-        assert learner.class_svm is not None
-        fitted = {
-            "classes_": labels.as_classes([learner.labels[int(k)] for k in learner.live]),
-            "kernel_": learner.kernel,
-            "bit_coef_": learner.machines.W.astype(np.float32),
-            "class_coef_": learner.class_svm.W,
-            "objective_": learner.objective(),
-            "report_": report,
-            "n_iter_": len(report.rounds),
-            "_learner": learner,
-            "_stored": None,
-            "_rng": rng,
-            "_scratch": scratch,
-        }
-        features = {name: value for name, value in vars(noted).items() if name in FEATURES}
-        self.__dict__ = {k: v for k, v in vars(self).items() if k not in FEATURES} | fitted | features
+    def _take(self, fitted: Fitted, seen: BaseEstimator | None = None) -> Self:
+        """Become what was learned, by one assignment; ``seen`` knows the features, if they are others."""
+        noted = vars(self if seen is None else seen)
+        features = {name: noted[name] for name in FEATURES if name in noted}
+        others = {name: value for name, value in vars(self).items() if name not in FEATURES}
+        self.__dict__ = others | features | fitted.attributes()
         return self
 
     def __copy__(self) -> Self:
         """As deep as `copy.deepcopy`: two hashers must not write into the rows of one."""
         return copy.deepcopy(self)
+
+    @property
+    def n_iter_(self) -> int:
+        return len(self.report_.rounds)
 
     # The training rows.
 
@@ -470,22 +462,35 @@ class SIH(HashFunctions):
             max_iter=self.max_iter,
             tol=self.tol,
             solver=self.solver,
+            codebook=self.codebook,
         )
-
-    def _check_training(self, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
-        if isinstance(X, Matrix):  # checked where it lies
-            validate_data(self, X, skip_check_array=True, reset=reset)
-            return X, labels.as_labels(y, len(X))
-        # Of the rows of a fit the kernel map takes the mean anyway, and sees there whether all are finite.
-        seen_later = reset and isinstance(X, np.ndarray) and X.dtype == np.float32
-        X = validate_data(
-            self, X, dtype=[np.float32, np.float64], reset=reset, ensure_all_finite=not seen_later
-        )
-        check_float32(X)
-        return X, labels.as_labels(y, len(X))
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
         return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng)
+
+
+def _check_training(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
+    """Rows and labels to learn from; ``estimator`` knows their features, or with ``reset`` notes them."""
+    if isinstance(X, Matrix):  # checked where it lies
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+        return X, labels.as_labels(y, len(X))
+    # Of the rows of a fit the kernel map takes the mean anyway, and sees there whether all are finite.
+    seen_later = reset and isinstance(X, np.ndarray) and X.dtype == np.float32
+    X = validate_data(
+        estimator, X, dtype=[np.float32, np.float64], reset=reset, ensure_all_finite=not seen_later
+    )
+    check_float32(X)
+    return X, labels.as_labels(y, len(X))
+
+
+def _all_rows(learner: Learner, X: Array | None, y: list[Hashable], names: list[Hashable]) -> LabelledRows:
+    """The rows of a learner, then new ones."""
+    old = [learner.labels[int(k)] for k in learner.in_order("y")]
+    everything = learner.in_order("X")
+    if X is not None:
+        everything = np.concatenate([everything, X.astype(np.float32, copy=False)])
+    all_labels = labels.as_labels(old + y, len(everything))
+    return LabelledRows(everything, all_labels, [*learner.key_of, *names], learner.next_key + len(y))
 
 
 def _as_list(y: Array) -> list[Hashable]:

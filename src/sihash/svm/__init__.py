@@ -1,7 +1,7 @@
-"""Maximum-margin solvers with certificates. They know nothing of hashing."""
+"""Maximum-margin solvers. They know nothing of hashing."""
 
 from sihash.svm.binary import solve_binary
-from sihash.svm.machines import Machines, Solution
 from sihash.svm.ocam import MulticlassSolution, solve_multiclass
+from sihash.svm.svm_state import Solution, SVMs
 
-__all__ = ["Machines", "MulticlassSolution", "Solution", "solve_binary", "solve_multiclass"]
+__all__ = ["MulticlassSolution", "SVMs", "Solution", "solve_binary", "solve_multiclass"]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.svm import ocas, smooth
+from sihash.svm import certificate, ocas, smooth
 from sihash.svm.blocks import RowBlocks
-from sihash.svm.machines import Machines, Solution
-from sihash.svm.smooth_machines import SmoothMachines
+from sihash.svm.svm_state import Solution, SVMs
 from sihash.threads import team
 
 Method = Literal["ocas", "smooth"]
-N_GROUPS = 10  # groups of planes for the smoothed solver; OCAS has one, as in the paper
 
 
 def solve_binary(
@@ -24,9 +23,10 @@ def solve_binary(
     *,
     tol: float = 0.01,
     method: Method = "smooth",
-    warm: Machines | None = None,
+    warm: SVMs | None = None,
+    certify: bool = False,
 ) -> Solution:
-    """Train m binary SVMs that share their rows, to a certified gap.
+    """Train m binary SVMs that share their rows.
 
     Minimises ``F_j(w) = ½‖w‖² + C Σ_i max(0, 1 − Y[i, j] · (Phi[i] @ w))`` for every column ``j`` of ``Y``.
     A constant column of ``Phi`` is the bias. Products run in float32, sums in float64.
@@ -40,26 +40,30 @@ def solve_binary(
     C : float
         Weight of the hinge losses.
     tol : float
-        A bit is done when ``upper − lower ≤ tol · upper`` (or a millionth of ``F(0)``, for optima near zero).
+        With "smooth" a bit is done when its next step promises to gain at most ``tol`` of its objective, with
+        "ocas" when its objective is proved to be within ``tol`` of the optimum (or a millionth of ``F(0)``,
+        for optima near zero).
     method : {"smooth", "ocas"}
-        The smoothed quasi-Newton method, or OCAS. Both hand back the same kind of certificate.
-    warm : Machines, optional
+        The smoothed solver, or OCAS, which proves what it says.
+    warm : SVMs, optional
         ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If
-        ``Phi`` is the very same float32 array, and the method and ``C`` are the same, its planes stay too,
-        and only rows whose signs changed are counted anew.
+        ``Phi`` is the very same float32 array, and the method and ``C`` are the same, all that it kept stays
+        too, and only rows whose signs changed are counted anew.
+    certify : bool
+        Prove bounds for the weights of "smooth" as well, to ``tol``. This takes longer than the solve.
 
     Returns
     -------
     Solution
-        ``W`` (m × d), ``upper`` and ``lower`` (m), ``n_steps`` (m), ``warm``, ``history``.
+        ``W`` (m × d), ``upper`` and ``gap`` (m), ``lower`` (m, if ``is_proved``), ``n_steps`` (m), ``warm``.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sihash.svm import solve_binary
     >>> Phi = np.array([[1.0, 1.0], [2.0, 1.0], [-1.0, 1.0], [-2.0, 1.0]])
-    >>> solution = solve_binary(Phi, np.sign(Phi[:, :1]), C=1.0, tol=1e-4)
-    >>> bool(abs(solution.upper[0] - 0.5) < 1e-3)
+    >>> solution = solve_binary(Phi, np.sign(Phi[:, :1]), C=1.0, tol=1e-4, certify=True)
+    >>> bool(solution.lower[0] <= 0.5 <= solution.upper[0] < 0.501)
     True
     """
     Phi, Y = _checked(Phi, Y)
@@ -71,29 +75,28 @@ def solve_binary(
             f"{Y.shape[1]} and {Phi.shape[1]}; start cold (warm=None)."
         )
     with team():
-        return solve_machines(_start(Phi, Y, C, method, warm), tol)
+        solution = solve_svms(_start(Phi, Y, C, method, warm), tol)
+        if not certify or solution.is_proved:
+            return solution
+        lower = certificate.lower_bounds(solution.warm, tol)
+    return replace(solution, lower=lower, excess=solution.upper - lower)
 
 
-def n_groups_of(method: Method) -> int:
-    """In how many groups the rows of this solver are laid out."""
-    return N_GROUPS if method == "smooth" else 1
-
-
-def make_machines(rows: RowBlocks, C: float, method: Method) -> Machines:
-    """Untrained machines of the solver named ``method``."""
+def make_svms(rows: RowBlocks, C: float, method: Method) -> SVMs:
+    """Untrained SVMs of the solver named ``method``."""
     if method == "smooth":
-        return SmoothMachines(rows, C)
+        return smooth.SmoothSVMs(rows, C)
     if method == "ocas":
-        return ocas.OcasMachines(rows, C)
+        return ocas.OcasSVMs(rows, C)
     raise ValueError(f"method must be 'ocas' or 'smooth', got {method!r}.")
 
 
-def solve_machines(machines: Machines, tol: float, words: Array | None = None) -> Solution:
-    """Train machines by the solver that they belong to; ``words`` as in `smooth.solve`."""
-    if isinstance(machines, SmoothMachines):
-        return smooth.solve(machines, tol, words=words)
-    assert isinstance(machines, ocas.OcasMachines)
-    return ocas.solve(machines, tol)
+def solve_svms(svms: SVMs, tol: float, least: float = 0.0, words: Array | None = None) -> Solution:
+    """Train SVMs by the solver that they belong to; ``least`` and ``words`` as in `smooth.solve`."""
+    if isinstance(svms, smooth.SmoothSVMs):
+        return smooth.solve(svms, tol, least, words)
+    assert isinstance(svms, ocas.OcasSVMs)
+    return ocas.solve(svms, tol)
 
 
 def _checked(Phi: Array, Y: Array) -> tuple[Array, Array]:
@@ -110,13 +113,13 @@ def _checked(Phi: Array, Y: Array) -> tuple[Array, Array]:
     return Phi, np.ascontiguousarray(Y, dtype=np.int8)
 
 
-def _start(Phi: Array, Y: Array, C: float, method: Method, warm: Machines | None) -> Machines:
-    fresh = make_machines(RowBlocks.of(Phi, n_groups=n_groups_of(method), Y=Y.copy()), C, method)
+def _start(Phi: Array, Y: Array, C: float, method: Method, warm: SVMs | None) -> SVMs:
+    fresh = make_svms(RowBlocks.of(Phi, Y=Y.copy()), C, method)
     if warm is None:
         return fresh
     if type(warm) is type(fresh) and warm.C == C and _same_rows(warm.rows, Phi):
         return _with_signs(warm.copy(), Y)
-    fresh.start_from(warm)
+    fresh.start_from(warm.W)
     return fresh
 
 
@@ -124,14 +127,13 @@ def _same_rows(rows: RowBlocks, Phi: Array) -> bool:
     return len(rows) == len(Phi) and rows.blocks[0].arrays["Phi"].ctypes.data == Phi.ctypes.data
 
 
-def _with_signs(machines: Machines, Y: Array) -> Machines:
-    """Count the rows anew whose signs differ from ``Y``; every plane stays valid."""
-    machines.own_arrays()
-    snapshot, start = machines.snapshot(), 0
-    for block in machines.rows:
+def _with_signs(svms: SVMs, Y: Array) -> SVMs:
+    """Count the rows anew whose signs differ from ``Y``."""
+    svms.before_turning()
+    counter, start = svms.counter(), 0
+    for block in svms.rows:
         wanted = Y[start : start + block.n]
         start += block.n
         rows = np.flatnonzero((block["Y"] != wanted).any(axis=1))
-        only = RowBlocks([block], machines.rows.store)
-        machines.count(only.by_group(machines.bundle.n_groups, snapshot.turn, rows, wanted[rows]))
-    return machines
+        svms.count(RowBlocks([block], svms.rows.store).total(counter.turn, rows, wanted[rows]))
+    return svms

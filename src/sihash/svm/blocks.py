@@ -7,16 +7,13 @@ weights go out, sums come home. So the rows may lie in memory, in a memory-mappe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from sihash import memory
 from sihash._typing import Array
+from sihash.svm.constants import BLOCK_ROWS
 from sihash.threads import fold_threads, map_threads
-
-BLOCK_ROWS = 2560  # a block of 1,001 float32 features is 10 MB: in cache, and few enough to be handed out
 
 
 class Store(Protocol):
@@ -36,7 +33,7 @@ class Memory:
     """The plain store: arrays in memory."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        return memory.empty(shape, dtype)
+        return np.empty(shape, dtype)
 
     def keep(self, array: Array) -> Array:
         return np.ascontiguousarray(array, dtype=np.float32)
@@ -45,35 +42,17 @@ class Memory:
         pass
 
 
-@dataclass(frozen=True)
-class Projection:
-    """``T = Φ[::every] V``: features of some rows in a few directions."""
-
-    V: Array
-    every: int
-    T: Array
-
-    def at(self, V: Array, every: int) -> Array | None:
-        """The same for these directions and every ``every``-th row, if it is known."""
-        if every % self.every or not np.array_equal(V, self.V):
-            return None
-        return self.T[:: every // self.every]
-
-
 class Block:
     """Rows that lie together: arrays by name, the first axis of each being the row.
 
-    The arrays may be longer than the ``n`` rows in use; the spare rows are room for later ones. ``group``
-    says which planes of a bundle the rows belong to.
+    The arrays may be longer than the ``n`` rows in use; the spare rows are room for later ones.
     """
 
-    def __init__(self, n: int, group: int, **arrays: Array) -> None:
+    def __init__(self, n: int, **arrays: Array) -> None:
         self.n = n
         self.n_shared = 0  # rows that another view of the arrays may have in use
-        self.group = group
         self.arrays: dict[str, Array] = arrays
         self.scratch: dict[str, Array] = {}  # what a running solve keeps here; never saved
-        self.projection: Projection | None = None  # of these rows; gone when they are others
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name][: self.n]
@@ -85,8 +64,8 @@ class Block:
 
     def copy(self) -> Block:
         """A second view of the same rows: it may shrink, grow or be given new arrays on its own."""
-        twin = Block(self.n, self.group, **self.arrays)
-        twin.n_shared, twin.projection = self.n, self.projection
+        twin = Block(self.n, **self.arrays)
+        twin.n_shared = self.n
         return twin
 
     def append(self, table: dict[str, Array], rows: Array | None = None) -> None:
@@ -98,7 +77,7 @@ class Block:
                 np.take(values, rows, axis=0, out=room, mode="clip")  # straight there; other modes buffer
             else:
                 room[:] = values if rows is None else values[rows]
-        self.n, self.projection = n, None
+        self.n = n
 
     def drop(self, rows: Array) -> None:
         """Take rows out of use: they change places with the last ones and the block ends before them.
@@ -112,7 +91,7 @@ class Block:
         holes, movers = np.flatnonzero(gone[:n]), n + np.flatnonzero(~gone[n:])
         for array in self.arrays.values():
             array[holes], array[movers] = array[movers], array[holes]
-        self.n, self.projection = n, None
+        self.n = n
 
 
 class RowBlocks:
@@ -124,15 +103,13 @@ class RowBlocks:
         self.scratch: dict[str, Any] = {}  # as in a block, but of all rows
 
     @classmethod
-    def of(cls, Phi: Array, *, n_groups: int = 10, **rows: Array) -> RowBlocks:
-        """Cut a matrix and its row arrays into blocks without copying; groups are runs of blocks."""
-        starts = range(0, len(Phi), BLOCK_ROWS)
+    def of(cls, Phi: Array, **rows: Array) -> RowBlocks:
+        """Cut a matrix and its row arrays into blocks without copying."""
         blocks = []
-        for k, start in enumerate(starts):
+        for start in range(0, len(Phi), BLOCK_ROWS):
             part = slice(start, min(start + BLOCK_ROWS, len(Phi)))
             arrays = {name: values[part] for name, values in rows.items()}
-            group = k * min(n_groups, len(starts)) // len(starts)
-            blocks.append(Block(part.stop - start, group, Phi=Phi[part], **arrays))
+            blocks.append(Block(part.stop - start, Phi=Phi[part], **arrays))
         return cls(blocks)
 
     def __iter__(self) -> Iterator[Block]:
@@ -151,11 +128,6 @@ class RowBlocks:
     def n_bits(self) -> int:
         return int(self.blocks[0].arrays["Y"].shape[1])
 
-    @property
-    def groups(self) -> set[int]:
-        """The groups that have rows."""
-        return {block.group for block in self.blocks}
-
     def copy(self) -> RowBlocks:
         return self.derive(Block.copy)
 
@@ -171,11 +143,16 @@ class RowBlocks:
         """``function(block, *args)`` for every block, side by side, in the order of the blocks."""
         return map_threads(lambda block: self._visit(block, function, args), self.blocks)
 
-    def total(self, function: Callable[..., tuple[Array, ...]], *args: Any) -> list[Array]:
-        """Element-wise float64 sums of the tuples that ``function`` returns, added in one order always."""
+    def total(self, function: Callable[..., tuple[Array, ...] | None], *args: Any) -> list[Array]:
+        """Element-wise float64 sums of the tuples that ``function`` returns, added in one order always.
+
+        A block that returns None has nothing to add; the list is empty if no block has.
+        """
         totals: list[Array] = []
 
-        def add(_: Block, part: tuple[Array, ...]) -> None:
+        def add(_: Block, part: tuple[Array, ...] | None) -> None:
+            if part is None:
+                return
             if not totals:
                 totals.extend(np.array(first, dtype=np.float64) for first in part)
                 return
@@ -185,33 +162,12 @@ class RowBlocks:
         fold_threads(lambda block: self._visit(block, function, args), self._largest_first(), add)
         return totals
 
-    def by_group(
-        self, n_groups: int, function: Callable[..., tuple[Array, ...] | None], *args: Any
-    ) -> list[Array] | None:
-        """The same sums for each of ``n_groups`` groups: arrays with the group as their first axis.
-
-        A block that returns None has nothing to add; None if no block has.
-        """
-        sums: list[Array] = []
-
-        def add(block: Block, part: tuple[Array, ...] | None) -> None:
-            if part is None:
-                return
-            if not sums:
-                sums.extend(memory.zeros((n_groups, *np.shape(values)), np.float64) for values in part)
-            for total, values in zip(sums, part, strict=True):
-                total[block.group] += values
-
-        fold_threads(lambda block: self._visit(block, function, args), self._largest_first(), add)
-        return sums or None
-
     def checkpoint(self) -> None:
         """Keep what it takes to bring rows back with the codes that they have now; these are never lost."""
 
     # Rows may be spread over machines, each of which holds its part as `RowBlocks`. These are one part.
 
     n_parts = 1
-    are_here = True  # what they sum up to need not travel
 
     def parts(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """``function(rows, *args)`` for every part."""
@@ -225,11 +181,6 @@ class RowBlocks:
     def send(self, function: Callable[..., Any], columns: dict[str, Array], *args: Any) -> list[Any]:
         """``function(rows, columns, *args)`` for every part that is to take some of these new rows."""
         return [function(self, columns, *args)]
-
-    def rooms(self, make: Callable[..., Array], m: int, dtype: Any) -> list[Array]:
-        """An array of m columns for each block, as long as its others, cut out of one that ``make`` made."""
-        lengths = [len(block.arrays["Y"]) for block in self.blocks]
-        return np.split(make((sum(lengths), m), dtype), np.cumsum(lengths)[:-1])
 
     def _largest_first(self) -> list[Block]:
         """The order in which blocks are summed up: with short ones at the end, threads end together."""

@@ -12,16 +12,12 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.svm import qp
-
-CUT_SHARE = 0.1  # as in OCAS: the new plane is cut a little past the best point
-QP_MOVES_PER_PLANE = 4
-N_PASSES = 40
+from sihash.svm import linesearch, qp
+from sihash.svm.constants import CUT_SHARE, MANY_PLANES, OCAM_SLOPE, QP_MOVES
 
 
 @dataclass(frozen=True)
@@ -77,129 +73,80 @@ def solve_multiclass(
     return MulticlassSolution(W, classes, upper, min(lower, upper), n_steps, converged)
 
 
-@numba.njit(nogil=True, cache=True)
 def _solve(
     B: Array, y: Array, s: Array, W: Array, C: float, tol: float, floor: float, max_steps: int
 ) -> tuple[Array, float, float, int]:
     """Distinct rows ``B`` (n × d) of classes ``y`` with weights ``s``: ``(W, upper, lower, n_steps)``."""
-    T = B @ np.ascontiguousarray(W.T)
-    upper, lower = 0.5 * np.sum(W * W) + C * _risk(y, s, T), 0.0
+    T = B @ W.T
+    upper, lower = 0.5 * float(np.sum(W * W)) + C * _risk(y, s, T), 0.0
     if upper > C * s.sum():  # no weights at all are better
-        W, T, upper = np.zeros_like(W), np.zeros_like(T), C * s.sum()
-    a, G = _plane(B, y, s, T)
-    offsets, planes, b = np.array([a]), G.reshape(1, -1), np.zeros(1)
+        W, T, upper = np.zeros_like(W), np.zeros_like(T), C * float(s.sum())
+    a, g = _plane(B, y, s, T)
+    offsets, planes, b = np.array([a]), g[None], np.zeros(1)
     K = planes @ planes.T
     for n_steps in range(max_steps):
         # 1. The minimum of the plane model, and with it the lower bound.
-        group = np.zeros(len(b), np.intp)
-        bound = qp.maximise(C * C * K, C * offsets, group, b, QP_MOVES_PER_PLANE * len(b))
-        lower = max(lower, bound)
+        lower = max(lower, qp.maximise(C * C * K, C * offsets, b, QP_MOVES * len(b)))
         if upper - lower <= max(tol * upper, floor):
             return W, upper, lower, n_steps
-        # 2. Exact search on the line from the best point to that minimum.
+        # 2. Search on the line from the best point to that minimum.
         D = C * (b @ planes).reshape(W.shape) - W
-        rates = B @ np.ascontiguousarray(D.T)
-        t = _search(y, s, T, rates, np.sum(W * D), np.sum(D * D), C)
+        rates, w_dot_d, d_dot_d = B @ D.T, np.sum(W * D), np.sum(D * D)
+
+        def slope_at(
+            t: Array, T: Array = T, rates: Array = rates, w_dot_d: Any = w_dot_d, d_dot_d: Any = d_dot_d
+        ) -> Array:
+            return w_dot_d + t * d_dot_d + C * _risk_slope(y, s, T + t * rates, rates)
+
+        (t,) = linesearch.search(slope_at, slope_at(np.zeros(1)), np.array([d_dot_d]), OCAM_SLOPE)
         V = W + t * D
-        candidate = 0.5 * np.sum(V * V) + C * _risk(y, s, T + t * rates)
+        candidate = 0.5 * float(np.sum(V * V)) + C * _risk(y, s, T + t * rates)
+        cut = CUT_SHARE * max(1 - t, 0.0)
         if candidate < upper:
             W, T, upper = V, T + t * rates, candidate
-        else:
-            t = 0.0
+        else:  # cut where the search was: there the model is too low, so the plane is new
+            cut = min(max(t, CUT_SHARE), 1.0)
         # 3. A new plane a little further on; planes without dual weight leave, the model's minimum stays.
-        a, G = _plane(B, y, s, T + CUT_SHARE * max(1 - t, 0.0) * rates)
-        K, b, offsets, planes = _replace_idle(K, b, offsets, planes, a, G.reshape(-1))
+        a, g = _plane(B, y, s, T + cut * rates)
+        keep = np.flatnonzero(b > 0) if len(b) > MANY_PLANES else np.arange(len(b))
+        planes, offsets, b = (
+            np.vstack([planes[keep], g]),
+            np.append(offsets[keep], a),
+            np.append(b[keep], 0.0),
+        )
+        row = planes @ g
+        K = np.block([[K[np.ix_(keep, keep)], row[:-1, None]], [row[None]]])
     return W, upper, lower, max_steps
 
 
-@numba.njit(nogil=True, cache=True)
-def _worst(y: int, scores: Array) -> tuple[int, float]:
-    """The class that loses most against the row's own ``y``, and what it loses."""
-    worst, highest = y, 0.0
-    for k in range(len(scores)):
-        loss = scores[k] - scores[y] + (1.0 if k != y else 0.0)
-        if loss > highest:
-            worst, highest = k, loss
-    return worst, highest
+def _worst(y: Array, T: Array) -> tuple[Array, Array]:
+    """For every row the class that loses most against its own ``y``, by scores ``T``, and what it loses."""
+    rows = np.arange(len(y))
+    losses = T - T[rows, y][:, None] + 1.0
+    losses[rows, y] = 0.0
+    worst = np.argmax(losses, axis=1)
+    return worst, losses[rows, worst]
 
 
-@numba.njit(nogil=True, cache=True)
 def _risk(y: Array, s: Array, T: Array) -> float:
     """``Σ_i s_i max_k (1[k ≠ y_i] + t_ik − t_iy)`` for scores ``T`` (n × classes)."""
-    total = 0.0
-    for i in range(len(y)):
-        total += s[i] * _worst(y[i], T[i])[1]
-    return total
+    return float(s @ _worst(y, T)[1])
 
 
-@numba.njit(nogil=True, cache=True)
 def _plane(B: Array, y: Array, s: Array, T: Array) -> tuple[float, Array]:
-    """``(a, G)`` of the plane ``a − ⟨W, G⟩`` that touches the risk where these scores are taken."""
-    a, G = 0.0, np.zeros((T.shape[1], B.shape[1]))
-    for i in range(len(y)):
-        worst, _ = _worst(y[i], T[i])
-        if worst != y[i]:
-            a += s[i]
-            G[y[i]] += s[i] * B[i]
-            G[worst] -= s[i] * B[i]
-    return a, G
+    """``(a, g)`` of the plane ``a − ⟨W, g⟩`` that touches the risk at these scores; ``g`` is flat."""
+    worst, _ = _worst(y, T)
+    lost = np.flatnonzero(worst != y)
+    G, own = np.zeros((T.shape[1], B.shape[1])), s[lost, None] * B[lost]
+    np.add.at(G, y[lost], own)
+    np.subtract.at(G, worst[lost], own)
+    return float(s[lost].sum()), G.reshape(-1)
 
 
-@numba.njit(nogil=True, cache=True)
-def _replace_idle(
-    K: Array, b: Array, offsets: Array, planes: Array, a: float, g: Array
-) -> tuple[Array, Array, Array, Array]:
-    keep = np.flatnonzero(b > 0) if len(b) > 50 else np.arange(len(b))
-    n = len(keep)
-    more, bigger = np.empty((n + 1, len(g))), np.empty((n + 1, n + 1))
-    for k in range(n):
-        more[k] = planes[keep[k]]
-        for e in range(n):
-            bigger[k, e] = K[keep[k], keep[e]]
-    more[n] = g
-    bigger[n] = more @ g
-    bigger[:, n] = bigger[n]
-    return bigger, np.append(b[keep], 0.0), np.append(offsets[keep], a), more
-
-
-@numba.njit(nogil=True, cache=True)
-def _search(y: Array, s: Array, T: Array, rates: Array, w_dot_d: float, d_dot_d: float, C: float) -> float:
-    """The minimum on a line by bisection with secants on the piecewise linear derivative."""
-    low, high = 0.0, 1.0
-    low_slope = w_dot_d + C * _risk_slope(y, s, T, rates, low)
-    high_slope = w_dot_d + high * d_dot_d + C * _risk_slope(y, s, T, rates, high)
-    if low_slope >= 0:
-        return 0.0
-    while high_slope < 0 and high < 1e6:
-        low, low_slope = high, high_slope
-        high *= 2
-        high_slope = w_dot_d + high * d_dot_d + C * _risk_slope(y, s, T, rates, high)
-    start = abs(low_slope)
-    for k in range(N_PASSES):
-        middle = low - low_slope * (high - low) / (high_slope - low_slope) if k % 2 else 0.5 * (low + high)
-        middle_slope = w_dot_d + middle * d_dot_d + C * _risk_slope(y, s, T, rates, middle)
-        if abs(middle_slope) <= 1e-6 * start or high - low <= 1e-12 * high:
-            return middle
-        if middle_slope < 0:
-            low, low_slope = middle, middle_slope
-        else:
-            high, high_slope = middle, middle_slope
-    return 0.5 * (low + high)
-
-
-@numba.njit(nogil=True, cache=True)
-def _risk_slope(y: Array, s: Array, T: Array, rates: Array, t: float) -> float:
-    """Derivative of the risk at the scores ``T + t · rates``: each row pulls by its worst class."""
-    total = 0.0
-    for i in range(len(y)):
-        own = T[i, y[i]] + t * rates[i, y[i]]
-        worst, highest = y[i], 0.0
-        for k in range(T.shape[1]):
-            loss = T[i, k] + t * rates[i, k] - own + (1.0 if k != y[i] else 0.0)
-            if loss > highest:
-                worst, highest = k, loss
-        total += s[i] * (rates[i, worst] - rates[i, y[i]])
-    return total
+def _risk_slope(y: Array, s: Array, T: Array, rates: Array) -> float:
+    """Derivative of the risk at the scores ``T``, which change by ``rates``: each row's worst class pulls."""
+    rows = np.arange(len(y))
+    return float(s @ (rates[rows, _worst(y, T)[0]] - rates[rows, y]))
 
 
 def _checked(B: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:

@@ -10,8 +10,8 @@ pass of Φ, planes that lost their dual weight give up their slot, and the plane
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
-import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
@@ -19,118 +19,205 @@ from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.svm.counting import add_arrays, hinge
-from sihash.svm.machines import Log, Machines, Solution
-
-CUT_SHARE = (
-    0.1  # the new plane is cut this far from the best point towards the model's minimum (libocas: 0.1)
+from sihash.svm.constants import CUT_SHARE, FIRST_SLOTS, NEGLIGIBLE, OCAS_SLOPE, OCAS_STEPS
+from sihash.svm.svm_state import (
+    History,
+    RowCounter,
+    Solution,
+    Sums,
+    SVMs,
+    add_arrays,
+    hinge,
+    hinge_risk,
+    own_arrays,
 )
-FIRST_SLOTS = 32
-IDLE = 1e-9  # a plane with less dual weight than this has none
 
 
-class OcasMachines(Machines):
+class OcasSVMs(SVMs):
     """Kept between solves: the best weights, and the planes that carry dual weight."""
 
-    share_dtype = np.uint8  # the shares of a plane are 0 or 1
-
     def __init__(self, rows: RowBlocks, C: float) -> None:
-        super().__init__(rows, C, FIRST_SLOTS)
+        super().__init__(rows, C)
+        self.bundle = Bundle(self.m, FIRST_SLOTS, rows.n_features)
+        self.known_lower = np.zeros(self.m)  # the best bounds of the last solve; void when rows change
+        self._is_shared = False  # whether a twin may still be reading the shares
+        rows.parts(add_arrays, self.row_arrays())
 
-    def free_slot(self, bits: Array) -> int:
-        """A slot that no open bit leans on; the bundle grows if there is none."""
-        idle: Array = np.all(self.bundle.b[bits] <= IDLE, axis=(0, 1))
-        idle[self.bundle.newest[bits]] = False
-        if not idle.any():
-            self._add_slots(self.bundle.n_slots)
-            return self.bundle.n_slots // 2
-        return int(np.flatnonzero(idle)[0])
+    def copy(self) -> OcasSVMs:
+        twin = super().copy()
+        twin.bundle, twin.known_lower = self.bundle.copy(), self.known_lower.copy()
+        twin._is_shared = True
+        return twin
 
-    def _add_slots(self, more: int) -> None:
-        old = self.bundle
-        m, n_groups, n_slots, d = old.g.shape
-        self.bundle = Bundle(m, n_groups, n_slots + more, d)
-        self.bundle.g[:, :, :n_slots], self.bundle.a[:, :, :n_slots] = old.g, old.a
-        self.bundle.b[:, :, :n_slots], self.bundle.newest = old.b, old.newest
-        new = {f"pi{slot}": self.share_dtype for slot in range(n_slots, n_slots + more)}
-        self.rows.parts(add_arrays, new)
+    def row_arrays(self) -> dict[str, type]:
+        """The shares of a plane are 0 or 1."""
+        return {f"pi{slot}": np.uint8 for slot in range(self.bundle.n_slots)}
+
+    def before_turning(self) -> None:
+        if self._is_shared:
+            self.rows.parts(own_arrays, list(self.row_arrays()))
+            self._is_shared = False
+
+    def state(self) -> dict[str, Array]:
+        bundle = self.bundle
+        shares = {name: self.rows.column(name) for name in self.row_arrays()}
+        planes = {"g": bundle.g, "a": bundle.a, "newest": bundle.newest}
+        return {"W": self.W, "known_lower": self.known_lower, **planes, **shares}
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        self.W, self.known_lower = state["W"].copy(), state["known_lower"].copy()
+        g = state["g"].reshape(self.m, -1, self.W.shape[1])  # older files: groups of planes, of which one
+        self.bundle = Bundle(self.m, g.shape[1], g.shape[2])
+        self.bundle.g[:], self.bundle.a[:] = g, state["a"].reshape(g.shape[:2])
+        self.bundle.newest[:] = state["newest"]
+        self.rows.parts(add_arrays, self.row_arrays())
+        for name in self.row_arrays():
+            self.rows.set_column(name, state[name])
+        (self.risk,) = self.rows.total(hinge_risk, self.W.T.astype(np.float32))
+
+    def restart(self) -> None:
+        self.bundle = Bundle(self.m, self.bundle.n_slots, self.rows.n_features)
+        self.known_lower, self._is_shared = np.zeros(self.m), False
+        self.rows.parts(add_arrays, self.row_arrays())
+        (self.risk,) = self.rows.total(hinge_risk, self.W.T.astype(np.float32))
+
+    def counter(self) -> PlaneCounter:
+        return PlaneCounter(self.W.T.astype(np.float32), self.bundle.n_slots)
+
+    def count(self, sums: list[Array], sign: int = 1) -> None:
+        if sums:
+            risk, a, g = sums
+            self.bundle.add(sign * a, sign * g)
+            self.risk = np.maximum(self.risk + sign * risk, 0)
+            self.known_lower[:] = 0
+
+    def lower(self, bits: Array | None = None) -> Array:
+        """Lower bounds by the kept planes, for ``bits`` (default: all)."""
+        bits = np.arange(self.m) if bits is None else bits
+        return np.maximum(self.bundle.bound(self.C, bits), self.known_lower[bits])
+
+    def is_closed(self, upper: Array, lower: Array, tol: float) -> Array:
+        return upper - lower <= np.maximum(tol * upper, NEGLIGIBLE * self.at_zero)
+
+    def cut(self, bits: Array, t: Array) -> None:
+        """Cut a plane at the margins ``z + t v`` of these bits."""
+        slot = self.bundle.free_slot(bits)
+        if slot is None:
+            slot = self.bundle.n_slots
+            self.bundle = self.bundle.grown(2 * slot)
+            self.rows.parts(add_arrays, {f"pi{k}": np.uint8 for k in range(slot, 2 * slot)})
+        self.bundle.put(bits, slot, *self.rows.total(_cut, t.astype(np.float32), bits, f"pi{slot}"))
 
 
-def solve(machines: OcasMachines, tol: float, max_steps: int = 2000) -> Solution:
-    """Bring every bit to a certified relative gap of ``tol``, from wherever ``machines`` stands."""
-    M, rows, log = machines, machines.rows, Log()
-    upper, lower = M.upper(), M.lower()
-    converged = M.closed(upper, lower, tol)
-    n_steps = np.zeros(M.m, dtype=np.intp)
-    log.step(upper, lower)
-    bits = np.flatnonzero(~converged)
+@dataclass(frozen=True)
+class PlaneCounter(RowCounter):
+    """Sums: risk (m), Σ π (slots × m) and Σ π y φ (slots × m × d); one slot stands for all if equal."""
+
+    n_slots: int
+
+    def enter(self, block: Block, rows: slice | Array) -> Sums | None:
+        Phi, Y = block["Phi"][rows], block["Y"][rows]
+        if not len(Y):
+            return None
+        margins = Y * self.scores(block, rows)
+        shares = (margins < 1).astype(np.float32)
+        for slot in range(self.n_slots):
+            block[f"pi{slot}"][rows] = shares
+        return hinge(margins), shares.sum(axis=0, dtype=np.float64)[None], ((shares * Y).T @ Phi)[None]
+
+    def leave(self, block: Block, rows: slice | Array) -> Sums | None:
+        Phi, Y = block["Phi"][rows], block["Y"][rows]
+        if not len(Y):
+            return None
+        held = [block[f"pi{slot}"][rows].astype(np.float32) for slot in range(self.n_slots)]
+        a = np.array([shares.sum(axis=0, dtype=np.float64) for shares in held])
+        g = np.array([(shares * Y).T @ Phi for shares in held])
+        return hinge(Y * self.scores(block, rows)), a, g
+
+
+def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
+    """Bring every bit to a proved relative gap of ``tol``, from wherever ``svms`` stands."""
+    rows, C, history = svms.rows, svms.C, History()
+    upper, lower = svms.upper(), svms.lower()
+    closed = svms.is_closed(upper, lower, tol)
+    n_steps = np.zeros(svms.m, dtype=np.intp)
+    history.step(upper, upper - lower)
+    bits = np.flatnonzero(~closed)
     taken = 0
     if len(bits):
-        M.own_arrays()
-        rows.map(_lay_out, bits, M.W[bits].T.astype(np.float32))
-        if not M.bundle.a[bits].any():  # a cold start: the first plane is cut at W itself
-            _cut(M, bits, np.zeros(len(bits)))
-            lower[bits] = M.lower(bits)
+        svms.before_turning()
+        rows.map(_lay_out, bits, svms.W[bits].T.astype(np.float32))
+        if not svms.bundle.a[bits].any():  # a cold start: the first plane is cut at W itself
+            svms.cut(bits, np.zeros(len(bits)))
+            lower[bits] = svms.lower(bits)
     while len(bits) and taken < max_steps:
         # 1. The line from the best point so far to the minimum of the model.
-        direction = M.bundle.minimiser(M.C)[bits] - M.W[bits]
-        rows.map(linesearch.rates, np.ascontiguousarray(direction.T, dtype=np.float32))
-        w_dot_d, d_dot_d = (np.einsum("jd,jd->j", each, direction) for each in (M.W[bits], direction))
-        t = linesearch.search(rows, w_dot_d, d_dot_d, M.C)
+        direction = svms.bundle.minimiser(C, bits) - svms.W[bits]
+        rows.map(_set_rates, np.ascontiguousarray(direction.T, dtype=np.float32))
+        w_dot_d, d_dot_d = (np.einsum("jd,jd->j", each, direction) for each in (svms.W[bits], direction))
+
+        def slope_at(t: Array, w_dot_d: Array = w_dot_d, d_dot_d: Array = d_dot_d) -> Array:
+            return w_dot_d + t * d_dot_d - C * rows.total(_pulls, t.astype(np.float32))[0]
+
+        t = linesearch.search(slope_at, slope_at(np.zeros(len(bits))), d_dot_d, OCAS_SLOPE)
         # 2. The best point moves; it never gets worse.
-        risk = rows.total(_risks, t.astype(np.float32))[0]
-        better = 0.5 * np.sum((M.W[bits] + t[:, None] * direction) ** 2, axis=1) + M.C * risk < upper[bits]
+        (risk,) = rows.total(_risks, t.astype(np.float32))
+        moved = svms.W[bits] + t[:, None] * direction
+        better = 0.5 * np.einsum("jd,jd->j", moved, moved) + C * risk < upper[bits]
         # Where the search found nothing better, the plane is cut at the point it tried: there the model
         # lies below the best value and the risk does not, so the plane is new, and no bit cuts the same one
         # for ever.
         t, tried = np.where(better, t, 0.0), np.clip(t, CUT_SHARE, 1)
-        M.W[bits] += t[:, None] * direction
-        M.risk[bits] = np.where(better, risk, M.risk[bits])
+        svms.W[bits] += t[:, None] * direction
+        svms.risk[bits] = np.where(better, risk, svms.risk[bits])
         rows.map(_advance, t.astype(np.float32))
         # 3. A new plane a little further on, where the model is too low.
-        _cut(M, bits, np.where(better, CUT_SHARE * np.maximum(1 - t, 0), tried))
-        upper[bits] = M.upper()[bits]
-        lower[bits] = np.maximum(lower[bits], M.lower(bits))
-        converged = M.closed(upper, lower, tol)
+        svms.cut(bits, np.where(better, CUT_SHARE * np.maximum(1 - t, 0), tried))
+        upper[bits] = svms.upper()[bits]
+        lower[bits] = np.maximum(lower[bits], svms.lower(bits))
+        closed = svms.is_closed(upper, lower, tol)
         n_steps[bits] += 1
         taken += 1
-        log.step(upper, lower)
-        if converged[bits].any():
-            bits = bits[~converged[bits]]
-            rows.map(_lay_out, bits, M.W[bits].T.astype(np.float32))
-    rows.map(linesearch.clear)
+        history.step(upper, upper - lower)
+        if closed[bits].any():
+            bits = bits[~closed[bits]]
+            rows.map(_lay_out, bits, svms.W[bits].T.astype(np.float32))
+    rows.map(_clear)
     if len(bits):
         warnings.warn(
-            f"{len(bits)} of {M.m} SVMs did not reach a gap of {tol:g} in {taken} steps; "
+            f"{len(bits)} of {svms.m} SVMs did not reach a gap of {tol:g} in {taken} steps; "
             "raise tol, or lower C.",
             ConvergenceWarning,
             stacklevel=3,
         )
-    # At a closed gap rounding may lift the lower bound above the upper one.
-    M.known_lower[:] = lower
-    return Solution(M.W.copy(), upper, np.minimum(lower, upper), n_steps, converged, log.history, M)
+    svms.known_lower[:] = lower
+    lower = np.minimum(lower, upper)  # at a closed gap rounding may lift it above
+    return Solution(svms.W.copy(), upper, upper - lower, lower, n_steps, closed, history, svms)
 
 
-def _cut(M: OcasMachines, bits: Array, t: Array) -> None:
-    """Cut a plane at the margins ``z + t v`` of every open bit."""
-    slot = M.free_slot(bits)
-    sums = M.rows.by_group(M.bundle.n_groups, _cut_block, t.astype(np.float32), bits, f"pi{slot}")
-    assert sums is not None
-    M.bundle.put(bits, slot, *sums)
-
-
-# What the blocks do. Scratch: Y, Z (margins at the best point), V (their rates along the line), R (y·π).
+# What the blocks do. Scratch: Y, Z (margins at the best point), V (their rates along the line).
 
 
 def _lay_out(block: Block, bits: Array, W: Array) -> None:
-    if not len(bits):
-        return
-    Y = np.ascontiguousarray(block["Y"][:, bits])
-    Z = (block["Phi"] @ W) * Y
-    block.scratch = {"Y": Y, "Z": Z, "V": np.zeros_like(Z), "R": np.empty_like(Z)}
+    if len(bits):
+        Y = np.ascontiguousarray(block["Y"][:, bits])
+        Z = (block["Phi"] @ W) * Y
+        block.scratch = {"Y": Y, "Z": Z, "V": np.zeros_like(Z)}
 
 
-def _risks(block: Block, t: Array) -> tuple[Array]:
+def _set_rates(block: Block, D: Array) -> None:
+    V = block.scratch["V"]
+    np.matmul(block["Phi"], D, out=V)
+    V *= block.scratch["Y"]
+
+
+def _pulls(block: Block, t: Array) -> Sums:
+    """``Σ v`` over the rows that are violated at ``z + t v``: what they pull with."""
+    Z, V = block.scratch["Z"], block.scratch["V"]
+    return (np.einsum("ij,ij->j", V, (Z + t * V < 1).astype(np.float32)),)
+
+
+def _risks(block: Block, t: Array) -> Sums:
     return (hinge(block.scratch["Z"] + t * block.scratch["V"]),)
 
 
@@ -139,20 +226,11 @@ def _advance(block: Block, t: Array) -> None:
     block.scratch["Z"] += t * block.scratch["V"]
 
 
-def _cut_block(block: Block, t: Array, bits: Array, slot: str) -> tuple[Array, Array]:
-    scratch = block.scratch
-    a = _violations(scratch["Z"], scratch["V"], t, scratch["Y"], scratch["R"], block[slot], bits)
-    return scratch["R"].T @ block["Phi"], a
+def _cut(block: Block, t: Array, bits: Array, slot: str) -> Sums:
+    violated = block.scratch["Z"] + t * block.scratch["V"] < 1
+    block[slot][:, bits] = violated
+    return (block.scratch["Y"] * violated.astype(np.float32)).T @ block["Phi"], violated.sum(axis=0)
 
 
-@numba.njit(nogil=True, cache=True)
-def _violations(Z: Array, V: Array, t: Array, Y: Array, R: Array, shares: Array, bits: Array) -> Array:
-    n, m = Z.shape
-    count = np.zeros(m)
-    for i in range(n):
-        for j in range(m):
-            violated = Z[i, j] + t[j] * V[i, j] < 1
-            R[i, j] = Y[i, j] if violated else 0
-            shares[i, bits[j]] = violated
-            count[j] += violated
-    return count
+def _clear(block: Block) -> None:
+    block.scratch = {}

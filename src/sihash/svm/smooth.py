@@ -1,303 +1,338 @@
-"""The binary SVMs by a smoothed hinge and a preconditioned quasi-Newton method, with a true certificate.
+"""The default solver of the binary SVMs: a few preconditioned steps on a smoothed hinge, all bits at once.
 
-The hinge is replaced by one that is quadratic in a band of ``width`` around the margin 1. Its slopes ``p_i
-∈ [0, 1]`` are shares of a cutting plane of the *unsmoothed* risk, so every gradient is at once a plane of
-the bundle, and the bundle's minimum bounds the true optimum from below. With ``g = Σ p_i y_i φ_i`` the gap
-of a point splits into
+**Objective.** Every bit minimises ``F(w) = ½‖w‖² + C Σ_i max(0, 1 − z_i)`` with margins ``z_i = y_i w·φ_i``.
 
-    F(w) − D(p) = ½ ‖w − C g‖²  +  C Σ_i (h(z_i) − p_i (1 − z_i)):
+**Smoothing.** The hinge is made quadratic in a band of ``width`` around the margin 1 (a Huberised hinge:
+Rosset and Zhu 2007; Chapelle 2007). Its slope is ``−p`` with ``p = clip(½ + (1 − z)/width, 0, 1)``, so the
+gradient is ``r = w − C g``, ``g = Σ p y φ``. Where the smoothed hinge lies above the true one, the sum of
+the differences is the *price* of smoothing; at the smoothed optimum about an eighth of it is lost.
 
-the gradient, which the steps drive to zero, and the price of smoothing, which the width controls. A step
-costs two products with Φ for all bits together, the scores of the direction and the gradient, in one pass
-over the rows (`sihash.svm.slopes`): how far to go is found before, on a few of them.
+**Preconditioner.** The Hessian of a bit is ``I + C/width Σ φφᵀ`` over the rows in its band. All bits share
+one matrix instead, ``H = I + κ C ΦᵀΦ`` (`sihash.svm.gram`), factored once. What it gets wrong for a bit
+L-BFGS learns from the steps (Liu and Nocedal 1989, with ``H⁻¹`` in place of the scaled identity), within one
+solve.
 
-The weights are good before the gap shows it. Moving the shares ``p`` of some rows closes it then, without
-moving the weights (`sihash.svm.balance`, `sihash.svm.dual`).
+**Step.** ``w ← w + t d`` with ``d`` the direction of L-BFGS. The length ``t`` is read off the slopes along
+``d`` on some 5,000 rows (`sihash.svm.linesearch`). The true slope at ``t = 0`` is known, so the error of the
+sample there is taken out, as far as the rows still pull at ``t`` as they did at 0 (a control variate). Then
+one pass over all rows has two products with Φ, scores and gradient. If that gained next to nothing of what
+was promised, the next length is read off twice as many rows.
 
-L-BFGS starts from the inverse of ``I + κ C ΦᵀΦ``, shared by all bits: the Hessian of a bit is ``I + C/width
-Σ φφᵀ`` over the band, and the band holds a share κ · width of the rows, near enough. Where that guess is poor
-(few rows near the margin, as in data that separate well) the shared Hessian is refined from the bands after
-some steps (`sihash.svm.shared_hessian`); bits that are still open later get one of their own
-(`sihash.svm.band`), and on few rows OCAS takes over what is left: an optimum next to zero is its home ground.
+**Stop.** The gain that a Newton step with H promises, ``½ rᵀH⁻¹r`` (half the squared Newton decrement: Boyd
+and Vandenberghe 2004, section 9.5), is known before the step. A bit is done when that is at most ``tol``
+times its objective. Data that separate well have an objective next to nothing, and their codes are done long
+before it is: ``least`` (a share of ``F(0) = C n``) says what objective is counted at least. If the price of
+smoothing is above the same allowance, the band is narrowed and the bit goes on.
+
+**Estimate.** What is then left of the excess ``F(w) − min F`` is close to two such gains, for a Hessian with
+as many rows in the band as there are, plus an eighth of the price. That is an estimate (`Solution.excess`),
+within a factor of four on what was measured (tests/svm/test_certificate.py). `sihash.svm.certificate` proves
+bounds.
+
+**Update.** Kept between solves are ``w``, the Gram matrix, and sums over rows: the risk, the price, ``g``.
+Rows that come, go or change sign are counted in and out at their own cost, so a solve starts with its
+gradient at hand, and a bit that is still good enough costs nothing. Nothing is kept for a row.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
-import numba
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sihash import memory
 from sihash._typing import Array
-from sihash.svm import linesearch, ocas, slopes
-from sihash.svm.balance import FEW_MOVE, MANY_MOVE
+from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.machines import Log, Solution
-from sihash.svm.moves import Moves, in_few_directions
-from sihash.svm.proof import FEW_BITS, RIPE_SHARE, Bounds, Proof
-from sihash.svm.quasi_newton import QuasiNewton
-from sihash.svm.repeats import find_repeats
-from sihash.svm.smooth_machines import ASCENDED, N_SLOTS, WIDEST_BAND, SmoothMachines, rescore
-from sihash.svm.steplength import ENOUGH_ROWS, step_lengths
+from sihash.svm.constants import (
+    EXCESS,
+    KAPPA,
+    LENGTH_ROWS,
+    MAX_STEPS,
+    NARROWEST,
+    NEGLIGIBLE,
+    PAIRS,
+    POOR,
+    PRICE,
+    SMOOTH_SLOPE,
+    WIDTH,
+)
+from sihash.svm.gram import Gram, sample_product
+from sihash.svm.svm_state import History, RowCounter, Solution, Sums, SVMs
 
-SMOOTHING_SHARE = 0.4  # of the allowed gap that smoothing may use up
-TOO_FAR = 0.05  # of the allowed gap: a step that loses more had a wrong length
-REFINED_AFTER = 4  # steps: the shared Hessian, if more than a few bits are open then
-OWN_HESSIAN_AFTER = 12  # steps until an open bit gets a Hessian of its own ...
-OWN_HESSIAN_EVERY = 8  # ... and steps until it is renewed
-# A plane is summed up anew, not changed, where it has shrunk to little: what rounding the large one lost
-# would stay. And now and then, against what many small losses come to.
-MANY_CHANGES, SUMMED_ANEW_EVERY = 0.3, 16
-MAX_STEPS = 300
-FREE_EVERY = 8  # rows: so many tell how many are in the band
-FEW_ROWS, FEW_STEPS = 20_000, 40  # on at most so many rows OCAS takes over after so many steps
+_SUMS = ("risk", "price", "tilt", "spread", "g")  # over rows, a number (or, g, a vector) a bit
+
+
+class SmoothSVMs(SVMs):
+    """Kept between solves: weights, the sums over rows at them, the band, and the Gram matrix."""
+
+    def __init__(self, rows: RowBlocks, C: float) -> None:
+        super().__init__(rows, C)
+        self.width = np.full(self.m, WIDTH)
+        self.price = np.zeros(self.m)  # Σ (smoothed hinge − hinge)
+        self.tilt = np.zeros(self.m)  # Σ (hinge − p (1 − z)) less that: 0 if the band is filled evenly
+        self.spread = np.zeros(self.m)  # Σ p (1 − p), a sixth of the number of rows in the band
+        self.g = np.zeros_like(self.W)
+        self.are_summed = False  # the sums are those of the rows and weights
+        self.gram: Gram | None = None
+
+    def copy(self) -> SmoothSVMs:
+        twin = super().copy()
+        for name in ("width", *_SUMS):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def state(self) -> dict[str, Array]:
+        state = {"W": self.W, "width": self.width}
+        if self.gram is not None:
+            shape = np.array([self.gram.every, self.gram.n_rows])
+            state |= {"gram": self.gram.matrix, "gram_rows": shape}
+        return state
+
+    def set_state(self, state: dict[str, Array]) -> None:
+        self.width = state["width"].copy()
+        if "gram" in state:
+            every, n_rows = state["gram_rows"].tolist()
+            self.gram = Gram(state["gram"], every, n_rows, self.C)
+        super().set_state(state)
+
+    def start_from(self, W: Array) -> None:
+        super().start_from(W)
+        self.are_summed = False
+
+    def restart(self) -> None:
+        self.evaluate(np.arange(self.m))
+        self.are_summed = True
+
+    def counter(self) -> GradientCounter:
+        every = None if self.gram is None else self.gram.every
+        return GradientCounter(self.W.T.astype(np.float32), self.width.astype(np.float32), every)
+
+    def count(self, sums: list[Array], sign: int = 1) -> None:
+        for name, values in zip(_SUMS, sums, strict=False):
+            setattr(self, name, getattr(self, name) + sign * values)
+
+    def take_in(self, product: tuple[Array, int] | None) -> None:
+        if self.gram is not None and product is not None:
+            self.gram = self.gram.with_rows(*product)
+
+    def evaluate(self, bits: Array) -> None:
+        """Take the sums of ``bits`` over all rows, at their weights."""
+        sums = self.rows.total(_sums, bits, self.W[bits].T.astype(np.float32), self.width[bits])
+        for name, values in zip(_SUMS, sums, strict=True):
+            getattr(self, name)[bits] = values
+
+    def left(self, bits: Array, r: Array) -> tuple[Array, Array]:
+        """What ``bits``, with gradients ``r``, still lose of the smoothed objective, and smoothing's cost.
+
+        Estimates; but the first is never taken for more than ``½‖r‖²``, as ``F`` is strongly convex.
+        """
+        assert self.gram is not None
+        gain = 0.5 * np.square(self.gram.half_solve(r), dtype=np.float64).sum(axis=0)
+        in_band = 6 * self.spread[bits] / (KAPPA * self.width[bits] * len(self.rows))  # 1: as H counts on
+        smoothing = self.C * (PRICE * self.price + np.maximum(self.tilt, 0))[bits]
+        at_most = 0.5 * np.einsum("jd,jd->j", r, r)
+        return np.minimum(EXCESS * gain / np.maximum(in_band, 1e-12), at_most), smoothing
 
 
 def solve(
-    machines: SmoothMachines, tol: float, max_steps: int = MAX_STEPS, words: Array | None = None
+    svms: SmoothSVMs,
+    tol: float,
+    least: float = 0.0,
+    words: Array | None = None,
+    max_steps: int = MAX_STEPS,
 ) -> Solution:
-    """Bring every bit to a certified relative gap of ``tol``, from wherever ``machines`` stands.
+    """Take steps until the next one promises each bit at most ``tol`` of its objective.
 
-    ``words`` (n × m) are the distinct rows of signs, if they are known: equal columns are solved once.
+    An objective counts at least ``least · F(0)``. ``words`` (n × m) are the distinct rows of signs, if
+    they are known: equal and opposite columns are solved once.
     """
-    run = _Run(machines, tol, words)
-    few = len(machines.rows) <= FEW_ROWS
-    while len(run.bits) and run.n_taken < (min(max_steps, FEW_STEPS) if few else max_steps):
-        run.step()
-    run.put_back()
-    if len(run.bits) and max_steps > FEW_STEPS and few:
-        run.hand_over()
-    return run.finish()
-
-
-class _Run:
-    """One solve: the bits still open, and what the blocks hold of them in their scratch."""
-
-    def __init__(self, machines: SmoothMachines, tol: float, words: Array | None = None) -> None:
-        self.M, self.tol, self.rows = machines, tol, machines.rows
-        self.log = Log()
-        self.n_taken = 0
-        self.every = max(1, len(self.rows) // ENOUGH_ROWS)
-        self.changed = 0.0  # share of the slopes that the last pass changed
-        self.steps = QuasiNewton(machines)
-        self.n_steps = np.zeros(machines.m, dtype=np.intp)
-        machines.width = np.minimum(machines.width, min(WIDEST_BAND, 5 * np.sqrt(tol)))
-        self.bounds = Bounds.of(machines, tol)
-        self.proof = Proof(machines, self.bounds, self.steps)
-        self.start_W, self.start_upper = machines.W.copy(), self.bounds.upper.copy()
-        self.bits = np.flatnonzero(~self.bounds.closed)
-        self.repeats = None if words is None else find_repeats(words, machines.W, self.bits)
-        if self.repeats:
-            self.bits = np.setdiff1d(self.bits, self.repeats.bits)
-        if len(self.bits):
-            self._open()
-        self.log.step(self.bounds.upper, self.bounds.lower)
-
-    def _open(self) -> None:
-        """Lay out the margins of the open bits, with the gradient; see which need no step.
-
-        Where little changed since the last solve the weights still do, and only the bound is missing.
-        """
-        M, bits = self.M, self.bits
-        stale = bits[~M.fresh[bits]]
-        M.own_arrays({f"pi{ASCENDED}", "S"} if len(stale) else {f"pi{ASCENDED}"})
-        if len(stale) and np.any(M.W[stale]):
-            self.rows.map(rescore, stale, M.W[stale].T.astype(np.float32))
-        self.rows.parts(_make_room, len(bits))
-        (free,) = self.rows.total(_lay_out, bits, None if len(stale) else M.latest[bits])
-        self.n_free = float(free.mean())
-        if len(stale):
-            self._evaluate(None)
-        else:
-            self.gradient = M.W[bits] - M.bundle.point(M.C, bits, M.latest[bits])[0]
-        M.prepare()
-        self.proof.seek(bits, M.bundle.newest[bits], FEW_MOVE, self.n_free, 0)
-        self._drop_closed()
-
-    def step(self) -> None:
-        M, bits = self.M, self.bits
-        if self.n_taken == REFINED_AFTER and len(bits) > FEW_BITS:
-            M.refine_hessian(bits)
-        late = self.n_taken - OWN_HESSIAN_AFTER
-        if late >= 0 and late % OWN_HESSIAN_EVERY == 0:
-            self.steps.take_own_hessians(bits)
-        gradient = self.gradient
-        direction = self.steps.direction(bits, gradient)
-        if self.n_taken:
-            moves = Moves.of(direction)
-        else:
-            direction, moves = in_few_directions(direction, M.hessian.factor)
-        t = step_lengths(
-            self.rows,
-            moves,
-            self.every,
-            M.C,
-            M.width[bits],
-            np.einsum("jd,jd->j", M.W[bits], direction),
-            np.einsum("jd,jd->j", direction, direction),
-            np.einsum("jd,jd->j", gradient, direction),
+    C, history = svms.C, History()
+    if svms.gram is None or svms.gram.is_stale(svms.rows):
+        svms.gram = Gram.of(svms.rows, C)
+    if not svms.are_summed:
+        svms.restart()
+    start = svms.upper(), {name: getattr(svms, name).copy() for name in ("W", "width", *_SUMS)}
+    gram, every = svms.gram, max(1, len(svms.rows) // LENGTH_ROWS)
+    leaders, followers = np.arange(svms.m), np.empty((3, 0), dtype=np.intp)
+    if words is not None:
+        leaders, followers = _duplicates(words)
+    excess, n_steps = np.zeros(svms.m), np.zeros(svms.m, dtype=np.intp)
+    bits, pairs = leaders, _Pairs()
+    for n_taken in range(max_steps + 1):
+        # 1. What each bit still lacks: done, if that is little.
+        r = svms.W[bits] - C * svms.g[bits]
+        left, price = svms.left(bits, r)
+        excess[bits] = np.minimum(left + price, svms.upper()[bits])  # F is never below 0
+        history.step(svms.upper(), excess)
+        allowed = tol * np.maximum(svms.upper(), least * svms.at_zero)[bits]
+        still = excess[bits] > np.maximum(allowed, NEGLIGIBLE * svms.at_zero)
+        pairs.keep(still)
+        bits, r, left, price, allowed = bits[still], r[still], left[still], price[still], allowed[still]
+        if not len(bits) or n_taken == max_steps:
+            break
+        # 2. A band that costs more than is left to gain is narrowed.
+        dear = price > left
+        if dear.any():
+            narrow = bits[dear]
+            svms.width[narrow] *= np.clip(np.sqrt(0.5 * allowed[dear] / price[dear]), NARROWEST, 0.9)
+            svms.evaluate(narrow)
+            r[dear] = svms.W[narrow] - C * svms.g[narrow]
+            pairs.forget(dear)
+        # 3. The direction, its length, and the sums where it leads.
+        D = -pairs.times_gradient(r, gram)
+        slope = np.einsum("jd,jd->j", r, D)
+        t = _lengths(svms, bits, D, slope, every)
+        before = svms.upper()[bits] + C * svms.price[bits]
+        svms.W[bits] += t[:, None] * D
+        svms.evaluate(bits)
+        pairs.add(t[:, None] * D, svms.W[bits] - C * svms.g[bits] - r, gram)
+        if np.any(before - svms.upper()[bits] - C * svms.price[bits] < POOR * left):
+            every = -(-every // 2)
+        n_steps[bits] += 1
+    if len(bits):
+        warnings.warn(
+            f"{len(bits)} of {svms.m} SVMs still gain more than {tol:g} of their objective a step after "
+            f"{max_steps} steps; raise tol, lower C, or take the solver 'ocas'.",
+            ConvergenceWarning,
+            stacklevel=3,
         )
-        move = t[:, None] * direction
-        M.W[bits] += move
-        self._evaluate(moves.times(t))
-        self.steps.remember(bits, move, self.gradient - gradient)
-        self.n_taken += 1
-        self.n_steps[bits] += 1
-        self._close_bits()
+    converged = np.ones(svms.m, dtype=bool)
+    converged[bits] = False
+    # Smoothing may leave a warm start a hair better than where the steps led: then it stays.
+    worse = svms.upper() > start[0]
+    for name, values in start[1].items():
+        getattr(svms, name)[worse] = values[worse]
+    copies, originals, signs = followers
+    svms.W[copies], svms.g[copies] = (each[originals] * signs[:, None] for each in (svms.W, svms.g))
+    for each in (svms.risk, svms.price, svms.tilt, svms.spread, svms.width, excess, converged):
+        each[copies] = each[originals]
+    return Solution(svms.W.copy(), svms.upper(), excess, None, n_steps, converged, history, svms)
 
-    def _evaluate(self, move: Moves | None) -> None:
-        """Move the margins; the slopes there become planes, and their sum the gradient ``w − C Σ p y φ``."""
-        M, bits = self.M, self.bits
-        slot = M.clock % N_SLOTS
-        M.clock += 1
-        M.own_arrays({"S", f"pi{slot}"}, overwrite=len(bits) == M.m)
-        width = M.width[bits].astype(np.float32)
-        where = width, bits, f"pi{slot}"
-        anew = move is None or M.clock % SUMMED_ANEW_EVERY == 0 or self.changed > MANY_CHANGES
-        if move is None:
-            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate_here, *where)
-        else:
-            sums = self.rows.by_group(M.bundle.n_groups, slopes.evaluate, move, not anew, *where)
-        assert sums is not None
-        g, a, risk, smoothing, changed, free = sums
-        if not anew:
-            for k, j in enumerate(bits):
-                g[:, k] += M.bundle.g[j, :, M.latest[j]]
-        self.changed = changed.sum() / (len(self.rows) * len(bits))
-        M.bundle.put(bits, slot, g, a)
-        self.gradient = M.W[bits] - M.C * g.sum(axis=0)
-        M.latest[bits], M.fresh[bits] = slot, True
-        M.risk[bits] = risk.sum(axis=0)
-        self.smoothing = M.C * smoothing.sum(axis=0)
-        self.n_free = float(free.sum(axis=0).mean())
 
-    def _close_bits(self) -> None:
-        M, bits = self.M, self.bits
-        gain = self.bounds.upper[bits] - M.upper()[bits]
-        self.bounds.upper[bits] = M.upper()[bits]
-        if (gain < -TOO_FAR * self.bounds.allowed(bits)).any():
-            self.every = -(-self.every // 2)  # its length takes more rows
-        ripe = gain <= RIPE_SHARE * self.bounds.allowed(bits)
-        self.proof.seek(bits, M.latest[bits], MANY_MOVE, self.n_free, self.n_taken, ripe)
-        self.log.step(self.bounds.upper, self.bounds.lower)
-        # The width follows the tolerance: narrower where smoothing alone eats up the allowed gap, once the
-        # steps gain less than that.
-        allowed = SMOOTHING_SHARE * self.bounds.allowed(bits)
-        shrink = np.clip(np.sqrt(allowed / np.maximum(self.smoothing, 1e-300)), 0.4, 1.0)
-        M.width[bits] *= np.where(self.bounds.closed[bits] | (gain > self.smoothing), 1.0, shrink)
-        self._drop_closed()
+class _Pairs:
+    """The curvature pairs of L-BFGS for the open bits: moves ``s``, and changes ``y`` of the gradient."""
 
-    def _drop_closed(self) -> None:
-        """Go on with the bits that are still open."""
-        still = ~self.bounds.closed[self.bits]
-        if still.all():
-            return
-        self.rows.map(_drop, self.bits, np.flatnonzero(still), self.n_taken > 0)
-        self.bits, self.gradient = self.bits[still], self.gradient[still]
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Array, Array, Array]] = []  # s, y (bits × d) and 1 / s·y, or 0 for no pair
+        self.scale: Array | float = 1.0
 
-    def put_back(self) -> None:
-        if len(self.bits):
-            self.rows.map(_put_back, self.bits)
-        self.rows.map(linesearch.clear)
+    def keep(self, still: Array) -> None:
+        self.pairs = [(s[still], y[still], rho[still]) for s, y, rho in self.pairs]
+        self.scale = self.scale[still] if isinstance(self.scale, np.ndarray) else self.scale
 
-    def hand_over(self) -> None:
-        """Let OCAS finish the open bits from where they stand; its lower bound is kept beside the planes."""
-        M, bits = self.M, self.bits
-        finisher = ocas.OcasMachines(self.rows.derive(_only_bits, bits), M.C)
-        finisher.start_from(M, bits)
-        solution = ocas.solve(finisher, self.tol)
-        M.W[bits], M.risk[bits] = solution.W, finisher.risk
-        M.fresh[bits] = False
-        self.rows.map(rescore, bits, M.W[bits].T.astype(np.float32))
-        self.bounds.upper[bits] = solution.upper
-        self.bounds.lower[bits] = np.maximum(self.bounds.lower[bits], solution.lower)
-        self.n_steps[bits] += solution.n_steps
-        self.bounds.closed[bits] = solution.converged
-        self.log.step(self.bounds.upper, self.bounds.lower)
-        self.bits = bits[~solution.converged]
+    def forget(self, which: Array) -> None:
+        for _, _, rho in self.pairs:
+            rho[which] = 0
 
-    def finish(self) -> Solution:
-        M = self.M
-        M.settle()
-        if len(self.bits):
-            warnings.warn(
-                f"{len(self.bits)} of {M.m} SVMs did not reach a gap of {self.tol:g} in "
-                f"{self.n_steps.max()} steps; raise tol, or lower C.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        # Smoothing may leave a warm start a hair better than where the steps led: then it stays.
-        worse = np.flatnonzero(self.bounds.upper > self.start_upper)
-        if len(worse):
-            M.W[worse] = self.start_W[worse]
-            M.fresh[worse] = False
-            (risk,) = self.rows.total(rescore, worse, M.W[worse].T.astype(np.float32))
-            M.risk[worse] = risk
-            self.bounds.upper[worse] = M.upper()[worse]
-        # At a closed gap rounding may lift the lower bound above the upper one.
-        lower = np.minimum(self.bounds.lower, self.bounds.upper)
-        M.known_lower[:] = lower
-        if self.repeats and len(self.repeats.bits):
-            repeats, leaders = self.repeats.bits, self.repeats.leaders
-            M.own_arrays()
-            self.repeats.follow(M)
-            self.bounds.upper[repeats], lower[repeats] = self.bounds.upper[leaders], lower[leaders]
-            self.bounds.closed[repeats] = self.bounds.closed[leaders]
-            self.log.step(self.bounds.upper, lower)
-        return Solution(
-            M.W.copy(), self.bounds.upper, lower, self.n_steps, self.bounds.closed, self.log.history, M
+    def add(self, s: Array, y: Array, gram: Gram) -> None:
+        curvature, size = (
+            np.einsum("jd,jd->j", s, y),
+            np.square(gram.half_solve(y), dtype=np.float64).sum(axis=0),
         )
+        good = curvature > 1e-8 * np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
+        self.pairs.append((s, y, np.where(good, 1 / np.where(good, curvature, 1), 0.0)))
+        self.pairs = self.pairs[-PAIRS:]
+        self.scale = np.where(good, curvature / np.maximum(size, 1e-300), 1.0)
+
+    def times_gradient(self, r: Array, gram: Gram) -> Array:
+        """The two loops of L-BFGS around ``H⁻¹``, for every row of ``r`` at once."""
+        q, alphas = r.copy(), []
+        for s, y, rho in reversed(self.pairs):
+            alpha = rho * np.einsum("jd,jd->j", s, q)
+            q -= alpha[:, None] * y
+            alphas.append(alpha)
+        h = np.reshape(self.scale, (-1, 1)) * gram.solve(q)
+        for (s, y, rho), alpha in zip(self.pairs, reversed(alphas), strict=True):
+            h += (alpha - rho * np.einsum("jd,jd->j", y, h))[:, None] * s
+        uphill = np.einsum("jd,jd->j", h, r) <= 0
+        if uphill.any():  # pairs spoilt by rounding: the shared Hessian alone always leads downhill
+            self.forget(uphill)
+            h[uphill] = gram.solve(r[uphill])
+        return h
 
 
-# What the blocks do. Scratch, for the open bits: Y, Z (margins) and P (slopes: shares of the latest planes).
+def _lengths(svms: SmoothSVMs, bits: Array, D: Array, slope: Array, every: int) -> Array:
+    """How far to go along the directions ``D``, by every ``every``-th row; ``slope`` is the true one at 0."""
+    W = svms.W[bits]
+    both = np.concatenate([W, D]).T.astype(np.float32)
+    Z, V = (np.concatenate(each) for each in zip(*svms.rows.map(_margins, both, bits, every), strict=True))
+    weight, width = svms.C * len(svms.rows) / len(Z), svms.width[bits].astype(np.float32)
+    w_dot_d, d_dot_d = (np.einsum("jd,jd->j", each, D) for each in (W, D))
+    u, first = (1 - Z) / width + np.float32(0.5), np.clip((1 - Z) / width + np.float32(0.5), 0, 1) * V
+    rate, size = V / width, np.maximum(np.einsum("ij,ij->j", first, first), 1e-30)
+    error = w_dot_d - slope - weight * first.sum(axis=0, dtype=np.float64)
+
+    def slope_at(t: Array) -> Array:
+        pull = np.clip(u - t.astype(np.float32) * rate, 0, 1)
+        pull *= V
+        likeness = np.clip(np.einsum("ij,ij->j", pull, first) / size, 0, 1)
+        return w_dot_d + t * d_dot_d - weight * pull.sum(axis=0, dtype=np.float64) - likeness * error
+
+    return linesearch.search(slope_at, slope, d_dot_d, SMOOTH_SLOPE)
 
 
-def _only_bits(block: Block, bits: Array) -> Block:
-    return Block(block.n, 0, Phi=block["Phi"], Y=np.ascontiguousarray(block["Y"][:, bits]))
+def _duplicates(words: Array) -> tuple[Array, Array]:
+    """Bits whose columns are new, and ``(bits, originals, signs)`` of those that repeat one, or its opposite.
+
+    Few classes can be split in few ways: two in one, four in seven. Longer codes repeat the splits.
+    """
+    found: dict[bytes, int] = {}
+    copies = []
+    for j, column in enumerate(words.T):
+        original = found.setdefault((column * column[0]).tobytes(), j)
+        if original != j:
+            copies.append((j, original, int(column[0]) * int(words[0, original])))
+    followers = np.array(copies, dtype=np.intp).reshape(-1, 3).T
+    return np.setdiff1d(np.arange(words.shape[1]), followers[0]), followers
 
 
-def _make_room(rows: RowBlocks, m: int) -> None:
-    for block, room in zip(rows.blocks, rows.rooms(memory.empty, m, np.float32), strict=True):
-        block.scratch["Z"] = room[: block.n]
+# What the blocks do.
 
 
-def _lay_out(block: Block, bits: Array, latest: Array | None) -> tuple[Array]:
-    """With the shares in the slots ``latest``, one a bit, if there are any yet; returns how many are free."""
-    all_bits = len(bits) == block["Y"].shape[1]  # by far the most frequent case, and nothing to look up
-    Y = block["Y"] if all_bits else np.take(block["Y"], bits, axis=1)
-    _times(Y, block["S"] if all_bits else np.take(block["S"], bits, axis=1), block.scratch["Z"])
-    block.scratch["Y"] = Y
-    if latest is None:
-        return (np.zeros(len(bits)),)
-    if all_bits and (latest == latest[0]).all():
-        P = block[f"pi{latest[0]}"]
-    else:
-        P = np.column_stack([block[f"pi{slot}"][:, bit] for slot, bit in zip(latest, bits, strict=True)])
-    block.scratch["P"] = P
-    some = P[::FREE_EVERY]
-    return (block.n / max(len(some), 1) * np.count_nonzero((some > 0) & (some < 1), axis=0),)
+def _sums(block: Block, bits: Array, W: Array, width: Array) -> Sums:
+    Phi, Y = block["Phi"], block["Y"] if len(bits) == block["Y"].shape[1] else block["Y"][:, bits]
+    scores = Phi @ W if W.any() else np.zeros(Y.shape, np.float32)
+    return hinge_sums(Phi, Y, scores, width.astype(np.float32))
 
 
-@numba.njit(nogil=True, cache=True)
-def _times(Y: Array, scores: Array, out: Array) -> None:
-    """``Y * scores``, margins or back again, without the copies that NumPy makes of signs of another type."""
-    for i in range(Y.shape[0]):
-        for j in range(Y.shape[1]):
-            out[i, j] = Y[i, j] * scores[i, j]
+def _margins(block: Block, both: Array, bits: Array, every: int) -> tuple[Array, Array]:
+    """Margins of some rows, and their rates along the directions."""
+    Y, scores = block["Y"][::every, bits], block["Phi"][::every] @ both
+    return Y * scores[:, : len(bits)], Y * scores[:, len(bits) :]
 
 
-def _put_back(block: Block, bits: Array) -> None:
-    Y, Z = block.scratch["Y"], block.scratch["Z"]
-    if len(bits) == block["S"].shape[1]:
-        _times(Y, Z, block["S"])
-    else:
-        block["S"][:, bits] = Y * Z
+def hinge_sums(Phi: Array, Y: Array, scores: Array, width: Array) -> Sums:
+    """The sums over rows that `SmoothSVMs` keeps, for every bit: risk, price, tilt, spread and ``g``."""
+    u = np.multiply(Y, scores, dtype=np.float32)
+    np.subtract(1, u, out=u)
+    p = u / width
+    p += np.float32(0.5)
+    np.clip(p, 0, 1, out=p)
+    squares = np.einsum("ij,ij->j", p, p)
+    # The smoothed hinge is width/2 p² in the band, and u behind it, where p is 1.
+    risk = np.maximum(u, 0).sum(axis=0, dtype=np.float64)
+    beyond = np.maximum(u - width / 2, 0).sum(axis=0, dtype=np.float64)
+    price = np.maximum(width / 2 * squares + beyond - risk, 0)
+    tilt = risk - np.einsum("ij,ij->j", p, u) - price
+    spread = p.sum(axis=0) - squares
+    p *= Y
+    return risk, price, tilt, spread, p.T @ Phi
 
 
-def _drop(block: Block, bits: Array, still: Array, moved: bool) -> None:
-    """Put the margins of ``bits`` back, if they have moved, and go on with those numbered ``still``."""
-    if moved:
-        _put_back(block, bits)
-    block.scratch |= {name: np.ascontiguousarray(block.scratch[name][:, still]) for name in "YZP"}
+@dataclass(frozen=True)
+class GradientCounter(RowCounter):
+    """Counts rows in and out of the sums; nothing is kept for a row."""
+
+    width: Array
+    every: int | None  # of the rows in the Gram matrix, if there is one
+
+    def product(self, Phi: Array) -> tuple[Array, int] | None:
+        return None if self.every is None else (sample_product(Phi, self.every), len(Phi))
+
+    def enter(self, block: Block, rows: slice | Array) -> Sums | None:
+        Phi, Y = block["Phi"][rows], block["Y"][rows]
+        return hinge_sums(Phi, Y, Phi @ self.W, self.width) if len(Y) else None
+
+    leave = enter
