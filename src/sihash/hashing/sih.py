@@ -20,6 +20,7 @@ from sihash.engines import Engine, Matrix, open_engine
 from sihash.hashing import changes, ids_of_rows, persistence
 from sihash.hashing.codebook import make_codebook
 from sihash.hashing.hash_functions import HashFunctions
+from sihash.hashing.learned_words import learned_codebook
 from sihash.hashing.learner import Learner, new_learner
 from sihash.hashing.outgrown import has_outgrown
 from sihash.hashing.report import Report
@@ -54,9 +55,13 @@ class SIH(HashFunctions):
         Code length m.
     n_anchors : int
         Anchors of the kernel map. More are better and dearer.
-    anchors : {"kmeans", "random"} or array of shape (n_anchors, n_features)
-        Centres of a short k-means, rows drawn at random (as in the paper), or given points (in the space of
-        ``X``).
+    anchors : {"classes", "kmeans", "random"} or array of shape (n_anchors, n_features)
+        Centres of a short k-means inside every class, shared out by class size (one per class at least, also
+        where that makes more than ``n_anchors``); centres of one over all rows; rows drawn at random (as in
+        the paper); or given points (in the space of ``X``).
+    kernel : {"rbf", "linear", "rbf+linear"}
+        The features: those of the anchors, the centred unit vector itself (``sign(w·x + β)``, much cheaper
+        to encode, for good embeddings), or both.
     kernel_width : "auto" or float
         σ of the RBF kernel on centred unit vectors; "auto" chooses it by a quick cross-validation.
     C_x, C_b : float
@@ -73,9 +78,10 @@ class SIH(HashFunctions):
         its optimum and mAP no lower than at the paper's 0.01 (docs/hasher.md), for half the steps.
     solver : {"auto", "smooth", "ocas"}
         Solver of the binary SVMs; "auto" is the smoothed one, which certifies first.
-    codebook : {"separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
-        The first words of the classes: random ones improved until far apart and balanced; random as in the
-        paper; Hadamard; or given, in the order of ``classes_``.
+    codebook : {"learned", "separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
+        The first words of the classes: separated ones moved toward what the features can tell apart; random
+        ones improved until far apart and balanced; random as in the paper; Hadamard; or given, in the order
+        of ``classes_``.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
     engine : str, optional
@@ -129,7 +135,8 @@ class SIH(HashFunctions):
         self,
         n_bits: int = 32,
         n_anchors: int = 1000,
-        anchors: Literal["kmeans", "random"] | Array = "kmeans",
+        anchors: Literal["classes", "kmeans", "random"] | Array = "classes",
+        kernel: Literal["rbf", "linear", "rbf+linear"] = "rbf",
         kernel_width: Literal["auto"] | float = "auto",
         C_x: float = 32.0,
         C_b: float = 1e-3,
@@ -138,13 +145,14 @@ class SIH(HashFunctions):
         max_iter: int = 5,
         tol: float = 0.1,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
-        codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
+        codebook: Literal["learned", "separated", "random", "hadamard"] | Array = "learned",
         random_state: int | np.random.RandomState | None = None,
         engine: str | None = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
         self.anchors = anchors
+        self.kernel = kernel
         self.kernel_width = kernel_width
         self.C_x = C_x
         self.C_b = C_b
@@ -194,8 +202,9 @@ class SIH(HashFunctions):
         with team():
             with report.phase("kernel"):
                 kernel = self._make_kernel(X, numbers, rng)
+                report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
             with report.phase("words"):
-                words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), settings.balance, rng)
+                words = self._make_words(kernel, X, numbers, settings.balance, rng)
             with report.phase("kernel"):
                 learner = new_learner(
                     settings, engine, kernel, X, numbers, classes.tolist(), words, names, next_key
@@ -255,7 +264,8 @@ class SIH(HashFunctions):
                 # Given words cannot be chosen anew.
                 outgrown = isinstance(self.codebook, str) and has_outgrown(twin, more)
                 if more and not outgrown:
-                    changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
+                    learned = isinstance(self.codebook, str) and self.codebook == "learned"
+                    changes.join(twin, X.astype(np.float32, copy=False), more, names, rng, learned)
             if outgrown:
                 return self._learn_with(twin, X, more, names, report, rng)
             return self._run(twin, report, rng)
@@ -473,8 +483,15 @@ class SIH(HashFunctions):
         check_float32(X)
         return X, labels.as_labels(y, len(X))
 
+    def _make_words(
+        self, kernel: KernelMap, X: Any, y: Array, balance: float, rng: np.random.RandomState
+    ) -> Array:
+        if isinstance(self.codebook, str) and self.codebook == "learned":
+            return learned_codebook(kernel, X, y, self.n_bits, balance, rng)
+        return make_codebook(self.codebook, self.n_bits, np.bincount(y), balance, rng)
+
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
-        return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng)
+        return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng, self.kernel)
 
 
 def _as_list(y: Array) -> list[Hashable]:
