@@ -30,6 +30,16 @@ from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import team
 
 FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
+# Section 3.1 of the paper, for CIFAR-10; Cᵇ = 10⁻³ and λ = m · 10⁸ are the defaults too.
+PAPER: dict[str, Any] = {
+    "anchors": "random",
+    "codebook": "random",
+    "solver": "ocas",
+    "C_x": 16.0,
+    "gamma": 1e5,
+    "max_iter": 5,
+    "tol": 0.01,
+}
 
 
 class SIH(HashFunctions):
@@ -164,6 +174,14 @@ class SIH(HashFunctions):
         self.codebook = codebook
         self.random_state = random_state
         self.engine = engine
+
+    @classmethod
+    def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
+        """SIH as the paper describes it, for CIFAR-10; ``params`` go before its settings.
+
+        Random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵.
+        """
+        return cls(n_bits, n_anchors, **PAPER | params)
 
     # Learning.
 

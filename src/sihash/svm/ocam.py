@@ -18,10 +18,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import qp
+from sihash.svm.multiclass_dual import ascend_dual
 
 CUT_SHARE = 0.1  # as in OCAS: the new plane is cut a little past the best point
 QP_MOVES_PER_PLANE = 4
 N_PASSES = 40
+MANY_CLASSES, N_PASSES_DUAL = 50, 100  # from so many classes on, the dual is tried first, for so many passes
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,21 @@ def solve_multiclass(
     B, numbers, s = _distinct(B, numbers.reshape(-1), s)
     floor = 1e-6 * C * float(s.sum())  # a gap that does not matter: a millionth of F(0)
     start = _warm_weights(warm, classes, B.shape[1])
-    W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
-    converged = upper - lower <= max(tol * upper, floor)
+    n_taken, converged = 0, False
+    if len(classes) > MANY_CLASSES:
+        most = min(max_steps, N_PASSES_DUAL)
+        W, upper, lower, n_taken = ascend_dual(B, numbers, s, start, C, tol, floor, most)
+        start, converged = W, upper - lower <= max(tol * upper, floor)
+    if not converged:
+        W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
+        converged, n_taken = upper - lower <= max(tol * upper, floor), n_taken + n_steps
     if not converged:
         warnings.warn(
-            f"The multi-class SVM did not reach a gap of {tol:g} in {n_steps} steps; raise tol, or lower C.",
+            f"The multi-class SVM did not reach a gap of {tol:g} in {n_taken} steps; raise tol, or lower C.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return MulticlassSolution(W, classes, upper, min(lower, upper), n_steps, converged)
+    return MulticlassSolution(W, classes, upper, min(lower, upper), n_taken, converged)
 
 
 @numba.njit(nogil=True, cache=True)
