@@ -6,15 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from sihash.kernel import (
-    BLOCK_ROWS,
-    KernelMap,
-    choose_anchors,
-    kmeans_centres,
-    mean_of_rows,
-    normalise,
-    row_blocks,
-)
+from sihash.anchors import choose_anchors, class_anchors, kmeans_centres, rows_for_anchors, shares_of_classes
+from sihash.kernel import BLOCK_ROWS, KernelMap, mean_of_rows, normalise, row_blocks
 from sihash.kernel_fit import fit_kernel_map
 from sihash.kernel_width import choose_width
 
@@ -141,6 +134,44 @@ def test_fewer_distinct_rows_than_centres():
     assert quantisation_error(Z, centres) < 1e-6
 
 
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=30), n_anchors=st.integers(1, 100))
+@settings(deadline=None, max_examples=100)
+def test_anchors_are_shared_out_by_class_size(sizes, n_anchors):
+    sizes = np.array(sizes)
+    shares = shares_of_classes(sizes, n_anchors)
+    assert (shares >= 1).all()
+    assert (shares <= sizes).all()
+    assert shares.sum() == max(len(sizes), min(n_anchors, sizes.sum()))
+    order = np.argsort(sizes, kind="stable")
+    assert (np.diff(shares[order]) >= -1).all()
+
+
+def test_anchors_of_classes_lie_in_their_class():
+    Z, y = clustered()
+    for n_anchors, expected in ((100, 100), (3, 20)):
+        shares = shares_of_classes(np.bincount(y), n_anchors)
+        rows = rows_for_anchors(y, shares, np.random.RandomState(0))
+        anchors, classes = class_anchors(Z[rows], y[rows], shares, np.random.RandomState(0))
+        assert len(anchors) == len(classes) == expected
+        np.testing.assert_allclose(np.linalg.norm(anchors, axis=1), 1, atol=1e-5)
+        nearest = np.argmax(anchors @ Z.T, axis=1)
+        assert (y[nearest] == classes).mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["linear", "rbf+linear"])
+def test_features_with_the_vector_itself(kind):
+    X = np.random.RandomState(0).standard_normal((30, 4)).astype(np.float32) + 3
+    kernel = fit_kernel_map(X, np.arange(30) % 3, 6, "classes", 0.5, np.random.RandomState(0), kind)
+    Phi, Z = kernel(X), normalise(X, kernel.mean)
+    assert Phi.shape == (30, kernel.n_features_out)
+    np.testing.assert_allclose(Phi[:, -5:-1], Z, atol=1e-6)
+    np.testing.assert_array_equal(Phi[:, -1], 1)
+    if kind == "rbf+linear":
+        np.testing.assert_allclose(
+            Phi[:, :6], by_formula(X, kernel.mean, kernel.anchors, 0.5)[:, :6], atol=1e-5
+        )
+
+
 # The width.
 
 
@@ -203,7 +234,7 @@ def test_more_anchors_than_rows_are_said():
         ({"kernel_width": 0.0}, "number from 0.001 to 1000, got 0.0"),
         ({"kernel_width": np.nan}, "number from 0.001"),
         ({"kernel_width": "wide"}, "'auto' or a number, got 'wide'"),
-        ({"anchors": "grid"}, "'kmeans', 'random' or an array, got 'grid'"),
+        ({"anchors": "grid"}, "'classes', 'kmeans', 'random' or an array, got 'grid'"),
         ({"anchors": np.zeros((3, 5))}, "with 4 columns like X, got shape \\(3, 5\\)"),
         ({"anchors": np.full((3, 4), np.nan)}, "must be finite"),
     ],

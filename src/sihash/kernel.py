@@ -1,4 +1,4 @@
-"""From vectors to kernel features: centre, unit length, anchors, RBF map with a bias column."""
+"""From vectors to features: centre, unit length, then the RBF of anchors, the vector itself, or both."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 
 from sihash._typing import Array
 from sihash.threads import map_threads
 
 BLOCK_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
+KERNELS = ("rbf", "linear", "rbf+linear")
 
 
 def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
@@ -23,17 +23,8 @@ def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
 
 def mean_of_rows(X: Array) -> Array:
     """In float64, a few thousand rows at a time."""
-    sums = map_threads(lambda rows: _sum(np.ascontiguousarray(X[rows])), row_blocks(len(X)))
+    sums = map_threads(lambda rows: X[rows].sum(axis=0, dtype=np.float64), row_blocks(len(X)))
     return np.add.reduce(sums) / len(X)
-
-
-@numba.njit(nogil=True, cache=True)
-def _sum(X: Array) -> Array:
-    total = np.zeros(X.shape[1])
-    for i in range(len(X)):
-        for e in range(X.shape[1]):
-            total[e] += X[i, e]
-    return total
 
 
 def normalise(X: Array, mean: Array) -> Array:
@@ -42,78 +33,73 @@ def normalise(X: Array, mean: Array) -> Array:
     A row equal to the mean has no direction and stays zero.
     """
     Z = np.empty(X.shape, X.dtype)
-    _normalise(np.ascontiguousarray(X), mean.astype(X.dtype), Z)
+    _normalise(X, mean.astype(X.dtype), Z)
     return Z
 
 
-@numba.njit(nogil=True, fastmath={"reassoc", "contract"}, cache=True)
 def _normalise(X: Array, mean: Array, Z: Array) -> Array:
-    """Normalised rows to the first columns of ``Z``, in one pass; returns their ‖z‖², 1 or 0."""
-    n, d = X.shape
-    lengths = np.zeros(n, mean.dtype)
-    one, smallest, largest = mean.dtype.type(1), mean.dtype.type(1e-30), mean.dtype.type(1e30)
-    for i in range(n):
-        square = mean.dtype.type(0)
-        for e in range(d):
-            z = X[i, e] - mean[e]
-            Z[i, e] = z
-            square += z * z
-        if not smallest < square < largest:  # it may have left the range of float32
-            square = _rescale(Z[i, :d])
-        if square > 0:
-            scale = one / np.sqrt(square)
-            for e in range(d):
-                Z[i, e] *= scale
-            lengths[i] = one
-    return lengths
-
-
-@numba.njit(nogil=True, cache=True)
-def _rescale(z: Array) -> float:
-    """Divide a row by its largest entry, if it has one; returns its squared length."""
-    size = np.abs(z).max()
-    if size > 0:
-        z /= size
-    return (z * z).sum()
+    """Normalised rows to ``Z``; returns their ‖z‖², 1 or 0."""
+    np.subtract(X, mean, out=Z)
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", Z, Z)
+    extreme = ~((squares > 1e-30) & (squares < 1e30))  # they may have left the range of float32
+    if extreme.any():
+        size = np.abs(Z[extreme]).max(axis=1)
+        Z[extreme] /= np.where(size > 0, size, 1)[:, None]
+        squares[extreme] = np.einsum("ij,ij->i", Z[extreme], Z[extreme])
+    there = squares > 0
+    Z /= np.sqrt(np.where(there, squares, 1), dtype=Z.dtype)[:, None]
+    return there.astype(Z.dtype)
 
 
 @dataclass(frozen=True)
 class KernelMap:
-    """``φ(x) = [exp(−‖z − a_l‖² / 2σ²) for every anchor a_l] + [1]`` with ``z`` the normalised ``x``.
+    """The features φ(x) of vectors, ``z`` the normalised ``x``; the last one is 1 and stands for the bias.
 
-    ``mean`` has shape (n_features,), ``anchors`` (n_anchors, n_features) in normalised coordinates,
-    ``width`` is σ. The last feature is the constant 1 that stands for the bias.
+    ``kind`` "rbf": ``[exp(−‖z − a_l‖² / 2σ²) for every anchor a_l] + [1]``. "linear": ``[z, 1]``, without
+    anchors. "rbf+linear": both. ``mean`` has shape (n_features,), ``anchors`` (n_anchors, n_features) in
+    normalised coordinates, ``width`` is σ. ``anchor_classes`` numbers the class that each anchor stands for,
+    where they were chosen by class.
     """
 
     mean: Array
     anchors: Array
     width: float
+    kind: str = "rbf"
+    anchor_classes: Array | None = None
 
     def __post_init__(self) -> None:
-        if self.anchors.ndim != 2 or self.mean.shape != self.anchors.shape[1:]:  # compiled loops rely on it
+        if self.anchors.ndim != 2 or self.mean.shape != self.anchors.shape[1:]:
             raise ValueError(
                 f"Expected anchors (n × d) and a mean of d numbers, got shapes {self.anchors.shape} and "
                 f"{self.mean.shape}."
             )
+        if self.kind not in KERNELS:
+            raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {self.kind!r}.")
 
     @property
     def n_features_out(self) -> int:
-        return len(self.anchors) + 1
+        return len(self.anchors) + (0 if self.kind == "rbf" else len(self.mean)) + 1
 
     def __call__(self, X: Array, out: Array | None = None) -> Array:
-        """Φ of ``X`` (n × (n_anchors + 1)) in the float type of ``X``; ``out`` is filled if given."""
+        """Φ of ``X`` (n × n_features_out) in the float type of ``X``; ``out`` is filled if given."""
         if out is None:
             out = np.empty((len(X), self.n_features_out), dtype=X.dtype)
         E = self._extended if out.dtype == self.anchors.dtype else self._extended.astype(out.dtype)
-
-        mean = self.mean.astype(X.dtype)
+        mean, r = self.mean.astype(X.dtype), len(self.anchors)
 
         def fill(rows: slice) -> None:
-            part = X[rows]
+            part, Phi = X[rows], out[rows]
             n, d = part.shape
             Z = np.empty((n, d + 2), dtype=part.dtype)  # with room for what the kernel adds to a row
-            Z[:, d] = _normalise(np.ascontiguousarray(part), mean, Z)
-            _exponentiate(Z.astype(out.dtype, copy=False), E, out[rows])
+            Z[:, d] = _normalise(part, mean, Z[:, :d])
+            if self.kind == "rbf":
+                _exponentiate(Z.astype(out.dtype, copy=False), E, Phi)
+                return
+            Phi[:, r:-1] = Z[:, :d]
+            Phi[:, -1] = 1
+            if r:
+                Phi[:, :r] = _exponentiate(Z.astype(out.dtype, copy=False), E[:r], None)
 
         map_threads(fill, row_blocks(len(X)))
         return out
@@ -149,56 +135,5 @@ def _exponentiate(Z: Array, extended: Array, out: Array | None) -> Array:
     """`rbf` of rows that end with their ‖z‖² and room for one more column."""
     Z[:, -1] = 1
     exponent = np.matmul(Z, extended.T, out=out)
-    _cut_off(exponent)
+    np.minimum(exponent, 0, out=exponent)  # rounding can lift a point on its own anchor above 0
     return np.exp(exponent, out=exponent)
-
-
-@numba.njit(nogil=True, cache=True)
-def _cut_off(exponent: Array) -> None:
-    """No exponent above 0, where rounding can lift a point on its own anchor."""
-    zero = exponent.dtype.type(0)
-    for i in range(exponent.shape[0]):
-        for j in range(exponent.shape[1]):
-            exponent[i, j] = min(exponent[i, j], zero)
-
-
-def choose_anchors(Z: Array, n_anchors: int, how: str, rng: np.random.RandomState) -> Array:
-    """Pick ``n_anchors`` anchors for normalised rows ``Z``: rows drawn at random, or k-means centres."""
-    if n_anchors >= len(Z):
-        return Z.copy()
-    if how == "random":
-        return Z[rng.choice(len(Z), n_anchors, replace=False)]
-    return kmeans_centres(Z, n_anchors, rng)
-
-
-KMEANS_ROUNDS = 4
-KMEANS_ROWS = 8  # rows a centre in the sample
-
-
-def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
-    """Unit-length centres of a few Lloyd rounds on a sample: matrix products only, half a second for 1,000.
-
-    Anchors need to cover the data, not to be the optimum of k-means: measured on CIFAR-10, longer runs on
-    more rows gave no better codes, and centres put back on the unit sphere, where the data lie, gave better
-    ones. A centre that lost its rows is drawn anew.
-    """
-    sample = Z[rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)]
-    centres = sample[rng.choice(len(sample), k, replace=False)].copy()
-    for _ in range(KMEANS_ROUNDS):
-        nearest = _nearest(sample, centres)
-        counts = np.bincount(nearest, minlength=k)
-        order = np.argsort(nearest, kind="stable")
-        filled = np.flatnonzero(counts)
-        starts = np.concatenate([[0], np.cumsum(counts[filled])[:-1]])
-        centres[filled] = np.add.reduceat(sample[order], starts, axis=0)
-        lost = np.flatnonzero(counts == 0)
-        centres[lost] = sample[rng.choice(len(sample), len(lost), replace=False)]
-        lengths = np.sqrt(np.einsum("ij,ij->i", centres, centres))
-        centres /= np.where(lengths > 0, lengths, 1)[:, None]
-    return centres
-
-
-def _nearest(Z: Array, centres: Array) -> Array:
-    """The centre of largest product for every row: the nearest one, as centres have unit length."""
-    parts = map_threads(lambda rows: np.argmax(Z[rows] @ centres.T, axis=1), row_blocks(len(Z), 1024))
-    return np.concatenate(parts)

@@ -53,6 +53,17 @@ def test_same_optimum_as_scikit_learn(C, n, d, n_classes, tol):
     assert solution.upper <= reached / (1 - tol) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize(("C", "flips"), [(0.01, 0.0), (0.1, 0.1), (100.0, 0.3)])
+def test_many_classes_have_the_same_optimum_by_either_way(C, flips, monkeypatch):
+    B, y = codes_and_classes(150, 20, 60, flips=flips)
+    dual = solve_multiclass(B, y, C)
+    assert_certificate(dual, B, y, C, 0.01)
+    monkeypatch.setattr("sihash.svm.ocam.MANY_CLASSES", 1000)
+    planes = solve_multiclass(B, y, C)
+    assert dual.lower <= planes.upper * (1 + 1e-9)
+    assert planes.lower <= dual.upper * (1 + 1e-9)
+
+
 @given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 5), C=st.sampled_from([0.01, 1.0, 100.0]))
 @settings(max_examples=40, deadline=None)
 def test_integer_weights_are_repeated_rows(seed, n_classes, C):

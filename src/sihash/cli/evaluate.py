@@ -157,6 +157,10 @@ def _text(result: dict[str, Any]) -> str:
         ),
         f"bits: mean imbalance {result['mean_imbalance']:.3f}",
     ]
+    if not any(result["recall"][:3]):
+        lines.insert(
+            -1, "(nothing lies within 2 bits of any query, as is usual of long codes of many classes)"
+        )
     if "mean_correlation" in result:
         lines[-1] += f", mean correlation {result['mean_correlation']:.3f}"
     return "\n".join(lines)

@@ -40,21 +40,21 @@ class Method:
 
 
 def _paper_sih(s: Setting, gamma: float, words: Words = "separated") -> SIH:
-    """SIH with the paper's constants and random anchors.
+    """The paper's SIH by the default solver, which reaches the same weights in less time.
 
     The first words are those of this package, far apart and balanced; ``words="random"`` draws them bit after
     bit as the paper does, which at 8 bits costs about 0.05 mAP on CIFAR-10.
     """
-    return SIH(
+    usual = SIH()
+    return SIH.paper(
         s.n_bits,
         s.n_anchors,
-        anchors="random",
         kernel_width=s.width,
         C_x=s.C,
-        C_b=PAPER_C_B,
         gamma=gamma,
-        max_iter=PAPER_ROUNDS,
         codebook=words,
+        solver=usual.solver,
+        tol=usual.tol,
         random_state=s.seed,
     )
 

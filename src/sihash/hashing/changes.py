@@ -10,7 +10,8 @@ from itertools import compress
 import numpy as np
 
 from sihash._typing import Array
-from sihash.hashing.codebook import new_words
+from sihash.hashing.codebook import every_split_fits, new_words
+from sihash.hashing.learned_words import learned_new_words
 from sihash.hashing.learner import Learner
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
@@ -22,14 +23,22 @@ SMALLEST_ROOM = 128  # rows for which a new block has room at least
 
 
 def join(
-    learner: Learner, X: Array, labels: list[Hashable], ids: list[Hashable], rng: np.random.RandomState
+    learner: Learner,
+    X: Array,
+    labels: list[Hashable],
+    ids: list[Hashable],
+    rng: np.random.RandomState,
+    learned: bool = False,
 ) -> None:
-    """Add rows: those of a known class start from its most frequent word, a new class from a new word."""
+    """Add rows: those of a known class start from its most frequent word, a new class from a new word.
+
+    New words are ``learned`` from the features, or just far from the others.
+    """
     numbers = _class_numbers(learner, labels)
     known = learner.live
     fresh = np.setdiff1d(numbers, known)
     if len(fresh):
-        _welcome_classes(learner, fresh, numbers, rng)
+        _welcome_classes(learner, fresh, X, numbers, rng, learned)
     pair_of = {int(k): learner.table.main_pair(int(k)) for k in np.unique(numbers)}
     pairs = np.array([pair_of[int(k)] for k in numbers], dtype=np.int32)
     learner.table.count(pairs)
@@ -54,12 +63,26 @@ def _class_numbers(learner: Learner, labels: list[Hashable]) -> Array:
     return np.array([number[label] for label in labels], dtype=np.intp)
 
 
-def _welcome_classes(learner: Learner, fresh: Array, numbers: Array, rng: np.random.RandomState) -> None:
+def _welcome_classes(
+    learner: Learner, fresh: Array, X: Array, numbers: Array, rng: np.random.RandomState, learned: bool
+) -> None:
     """Words for new classes; the second stage is learned anew (paper, section 2.6, case 3)."""
     table = learner.table
     sizes = np.array([np.count_nonzero(numbers == k) for k in fresh])
     old = table.main_words(learner.live)
-    words = new_words(old, table.sizes(learner.live), sizes, learner.settings.gamma > 0, rng)
+    old_sizes = table.sizes(learner.live)
+    words = new_words(old, old_sizes, sizes, learner.settings.gamma > 0, rng)
+    if learned and not every_split_fits(len(old), old.shape[1]):
+        own = np.isin(numbers, fresh)
+        words = learned_new_words(
+            learner.svms.rows,
+            learner.kernel(X[own]),
+            numbers[own],
+            np.concatenate([learner.live, fresh]),
+            np.concatenate([old_sizes, sizes]),
+            np.concatenate([old, words]),
+            rng,
+        )
     for k, word in zip(fresh, words, strict=True):
         table.find(word, int(k))
     learner.live = np.concatenate([learner.live, fresh])

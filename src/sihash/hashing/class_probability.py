@@ -19,6 +19,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from sihash._typing import Array
+from sihash.hashing.class_sample import joined, rows_at, strides
 from sihash.svm.blocks import Block, RowBlocks
 
 N_ROWS, ROWS_PER_CLASS = 10_000, 20  # for means and scatter: so many in all, and of each class, if there are
@@ -37,9 +38,8 @@ def learn_class_margins(
     ``leverage`` gives ``C φᵀH⁻¹φ`` of rows of Φ.
     """
     V = W.T.astype(np.float32)
-    sizes = sum(rows.map(_count_classes, len(positions)))
-    every = np.maximum(1, sizes // max(ROWS_PER_CLASS, N_ROWS // len(words)))
-    scores, y = _joined(rows.map(_some_of_each_class, V, every))
+    every = strides(rows, len(positions), N_ROWS, ROWS_PER_CLASS)
+    scores, y = joined(rows.map(_some_scores, V, every))
     sample, _ = leave_out(rows, W, positions, leverage, N_LEFT_OUT)
     return class_margins(scores, positions[y], words, sample)
 
@@ -48,29 +48,17 @@ def leave_out(
     rows: RowBlocks, W: Array, positions: Array, leverage: Callable[[Array], Array], n: int
 ) -> tuple[LeftOut, Array]:
     """About ``n`` evenly spaced training rows, and their keys; the parameters are as above."""
-    Phi, bits, own, keys = _joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
+    Phi, bits, own, keys = joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
     return LeftOut(Phi @ W.T.astype(np.float32), bits, positions[own], leverage(Phi)), keys
 
 
-def _count_classes(block: Block, n_classes: int) -> Array:
-    return np.bincount(block["y"], minlength=n_classes)
-
-
-def _some_of_each_class(block: Block, V: Array, every: Array) -> tuple[Array, Array]:
-    """Scores and classes of every ``every[k]``-th row of class k."""
-    order = np.argsort(block["y"], kind="stable")
-    y = block["y"][order]
-    rank = np.arange(len(y)) - np.searchsorted(y, y)  # within the class
-    chosen = order[rank % every[y] == 0]
+def _some_scores(block: Block, V: Array, every: Array) -> tuple[Array, Array]:
+    chosen = rows_at(block["y"], every)
     return block["Phi"][chosen] @ V, block["y"][chosen]
 
 
 def _evenly_spaced(block: Block, every: int) -> tuple[Array, ...]:
     return tuple(block[name][::every] for name in ("Phi", "Y", "y", "key"))
-
-
-def _joined(parts: list[tuple[Array, ...]]) -> tuple[Array, ...]:
-    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
 @dataclass(frozen=True)

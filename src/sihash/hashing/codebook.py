@@ -36,14 +36,15 @@ def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.
     if kind == "hadamard":
         return hadamard_words(n_bits, sizes, rng)
     if kind == "separated":
-        few = 2 ** min(len(sizes) - 1, 30) - 1 <= n_bits
-        if few and balance < UNEVEN_BELOW:
+        if every_split_fits(len(sizes), n_bits) and balance < UNEVEN_BELOW:
             return exhaustive_words(n_bits, sizes)
         # Where uneven words do not last, even ones are used again once they have run out.
         n_distinct = n_bits if balance < UNEVEN_BELOW else min(n_bits, _n_even_splits(len(sizes)))
         words = separated_words(n_distinct, sizes, balance > 0, rng)
         return words[:, np.resize(np.arange(n_distinct), n_bits)]
-    raise ValueError(f"codebook must be one of {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}.")
+    raise ValueError(
+        f"codebook must be one of learned, {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}."
+    )
 
 
 def _given_words(words: Array, n_bits: int, n_classes: int) -> Array:
@@ -103,6 +104,11 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
         _redraw_equal_columns(words, sizes, balanced, rng)
         starts.append((words, _seed(rng)))
     return _best(starts, sizes, np.arange(len(sizes)), 1.0 if balanced else 0.0)
+
+
+def every_split_fits(n_classes: int, n_bits: int) -> bool:
+    """Whether a code has a bit for every way to split the classes in two."""
+    return 2 ** min(n_classes - 1, 30) - 1 <= n_bits
 
 
 def _n_even_splits(n_classes: int) -> int:

@@ -73,11 +73,13 @@ class HashFunctions(Hasher):
         return hasattr(self, "bit_coef_")
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        header = {"classes": labels.to_json(self.classes_), "width": self.kernel_.width}
+        kernel = self.kernel_
+        header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header["objective"] = vars(self.objective_)
         tensors = {
-            "mean": self.kernel_.mean,
-            "anchors": self.kernel_.anchors,
+            "mean": kernel.mean,
+            "anchors": kernel.anchors,
+            "anchor_classes": np.empty(0, int) if kernel.anchor_classes is None else kernel.anchor_classes,
             "bit_coef": self.bit_coef_,
             "class_coef": self.class_coef_,
             "calibration": self._calibrated(),
@@ -87,7 +89,13 @@ class HashFunctions(Hasher):
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         self.classes_ = labels.from_json(header["classes"])
-        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
+        self.kernel_ = KernelMap(
+            tensors["mean"],
+            tensors["anchors"],
+            header["width"],
+            header["kernel"],
+            tensors["anchor_classes"] if len(tensors["anchor_classes"]) else None,
+        )
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}

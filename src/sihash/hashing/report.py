@@ -39,6 +39,8 @@ class Report:
     n_rows: int = 0
     n_added: int = 0
     n_removed: int = 0
+    n_anchors: int = 0  # of a kernel map that was chosen now
+    n_anchors_asked: int = 0
     rounds: list[Round] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     scratch_steps: float = float("nan")
@@ -79,6 +81,8 @@ class Report:
             f"{'proved' if self.gaps_are_proved else 'estimated'} gap ≤ {100 * self.max_gap:.2f} %, "
             f"{self.total_seconds:.2f} s"
         )
+        if self.n_anchors > self.n_anchors_asked:
+            text += f"; {self.n_anchors:,} anchors, one per class, not {self.n_anchors_asked:,}"
         if self.kind != "fit" and np.isnan(self.scratch_seconds):
             text += " (learned anew)"
         elif self.kind != "fit":

@@ -22,6 +22,7 @@ from sihash.hashing import changes, ids_of_rows, persistence
 from sihash.hashing.codebook import make_codebook
 from sihash.hashing.fitted import Fitted
 from sihash.hashing.hash_functions import HashFunctions
+from sihash.hashing.learned_words import learned_codebook
 from sihash.hashing.learner import Learner, new_learner
 from sihash.hashing.outgrown import has_outgrown
 from sihash.hashing.report import Report
@@ -32,6 +33,16 @@ from sihash.svm.certificate import Certificate, lower_bounds
 from sihash.threads import team
 
 FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
+# Section 3.1 of the paper, for CIFAR-10; Cᵇ = 10⁻³ and λ = m · 10⁸ are the defaults too.
+PAPER: dict[str, Any] = {
+    "anchors": "random",
+    "codebook": "random",
+    "solver": "ocas",
+    "C_x": 16.0,
+    "gamma": 1e5,
+    "max_iter": 5,
+    "tol": 0.01,
+}
 
 
 @dataclass(frozen=True)
@@ -67,9 +78,13 @@ class SIH(HashFunctions):
         Code length m.
     n_anchors : int
         Anchors of the kernel map. More are better and dearer.
-    anchors : {"kmeans", "random"} or array of shape (n_anchors, n_features)
-        Centres of a short k-means, rows drawn at random (as in the paper), or given points (in the space of
-        ``X``).
+    anchors : {"classes", "kmeans", "random"} or array of shape (n_anchors, n_features)
+        Centres of a short k-means inside every class, shared out by class size (one per class at least, also
+        where that makes more than ``n_anchors``); centres of one over all rows; rows drawn at random (as in
+        the paper); or given points (in the space of ``X``).
+    kernel : {"rbf", "linear", "rbf+linear"}
+        The features: those of the anchors, the centred unit vector itself (``sign(w·x + β)``, much cheaper
+        to encode, for good embeddings), or both.
     kernel_width : "auto" or float
         σ of the RBF kernel on centred unit vectors; "auto" chooses it by a quick cross-validation.
     C_x, C_b : float
@@ -88,9 +103,10 @@ class SIH(HashFunctions):
     solver : {"auto", "smooth", "ocas"}
         Solver of the binary SVMs; "auto" is the smoothed one. OCAS is the paper's, and proves its gaps;
         `certify` proves those of the other.
-    codebook : {"separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
-        The first words of the classes: random ones improved until far apart and balanced; random as in the
-        paper; Hadamard; or given, in the order of ``classes_``.
+    codebook : {"learned", "separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
+        The first words of the classes: separated ones moved toward what the features can tell apart; random
+        ones improved until far apart and balanced; random as in the paper; Hadamard; or given, in the order
+        of ``classes_``.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
     engine : str, optional
@@ -143,7 +159,8 @@ class SIH(HashFunctions):
         self,
         n_bits: int = 32,
         n_anchors: int = 1000,
-        anchors: Literal["kmeans", "random"] | Array = "kmeans",
+        anchors: Literal["classes", "kmeans", "random"] | Array = "classes",
+        kernel: Literal["rbf", "linear", "rbf+linear"] = "rbf",
         kernel_width: Literal["auto"] | float = "auto",
         C_x: float = 32.0,
         C_b: float = 1e-3,
@@ -152,13 +169,14 @@ class SIH(HashFunctions):
         max_iter: int = 5,
         tol: float = 0.006,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
-        codebook: Literal["separated", "random", "hadamard"] | Array = "separated",
+        codebook: Literal["learned", "separated", "random", "hadamard"] | Array = "learned",
         random_state: int | np.random.RandomState | None = None,
         engine: str | None = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
         self.anchors = anchors
+        self.kernel = kernel
         self.kernel_width = kernel_width
         self.C_x = C_x
         self.C_b = C_b
@@ -170,6 +188,14 @@ class SIH(HashFunctions):
         self.codebook = codebook
         self.random_state = random_state
         self.engine = engine
+
+    @classmethod
+    def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
+        """SIH as the paper describes it, for CIFAR-10; ``params`` go before its settings.
+
+        Random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵.
+        """
+        return cls(n_bits, n_anchors, **PAPER | params)
 
     # Learning.
 
@@ -203,8 +229,9 @@ class SIH(HashFunctions):
         with team():
             with report.phase("kernel"):
                 kernel = self._make_kernel(rows.X, numbers, rng)
+                report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
             with report.phase("words"):
-                words = make_codebook(self.codebook, self.n_bits, np.bincount(numbers), settings.balance, rng)
+                words = self._make_words(kernel, rows.X, numbers, settings.balance, rng)
             with report.phase("kernel"):
                 learner = new_learner(
                     settings,
@@ -272,7 +299,8 @@ class SIH(HashFunctions):
                 # Given words cannot be chosen anew.
                 outgrown = isinstance(self.codebook, str) and has_outgrown(twin, more)
                 if more and not outgrown:
-                    changes.join(twin, X.astype(np.float32, copy=False), more, names, rng)
+                    learned = isinstance(self.codebook, str) and self.codebook == "learned"
+                    changes.join(twin, X.astype(np.float32, copy=False), more, names, rng, learned)
             if outgrown:
                 rows = _all_rows(twin, X, more, names)
                 return self._take(self._learn(self._settings(), twin.engine, rows, report, rng))
@@ -465,8 +493,15 @@ class SIH(HashFunctions):
             codebook=self.codebook,
         )
 
+    def _make_words(
+        self, kernel: KernelMap, X: Any, y: Array, balance: float, rng: np.random.RandomState
+    ) -> Array:
+        if isinstance(self.codebook, str) and self.codebook == "learned":
+            return learned_codebook(kernel, X, y, self.n_bits, balance, rng)
+        return make_codebook(self.codebook, self.n_bits, np.bincount(y), balance, rng)
+
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
-        return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng)
+        return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng, self.kernel)
 
 
 def _check_training(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:

@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import linesearch, qp
-from sihash.svm.constants import CUT_SHARE, MANY_PLANES, OCAM_SLOPE, QP_MOVES
+from sihash.svm.constants import CUT_SHARE, DUAL_PASSES, MANY_CLASSES, MANY_PLANES, OCAM_SLOPE, QP_MOVES
+from sihash.svm.multiclass_dual import ascend_dual
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,21 @@ def solve_multiclass(
     B, numbers, s = _distinct(B, numbers.reshape(-1), s)
     floor = 1e-6 * C * float(s.sum())  # a gap that does not matter: a millionth of F(0)
     start = _warm_weights(warm, classes, B.shape[1])
-    W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
-    converged = upper - lower <= max(tol * upper, floor)
+    n_taken, converged = 0, False
+    if len(classes) > MANY_CLASSES:
+        most = min(max_steps, DUAL_PASSES)
+        W, upper, lower, n_taken = ascend_dual(B, numbers, s, start, C, tol, floor, most)
+        start, converged = W, upper - lower <= max(tol * upper, floor)
+    if not converged:
+        W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
+        converged, n_taken = upper - lower <= max(tol * upper, floor), n_taken + n_steps
     if not converged:
         warnings.warn(
-            f"The multi-class SVM did not reach a gap of {tol:g} in {n_steps} steps; raise tol, or lower C.",
+            f"The multi-class SVM did not reach a gap of {tol:g} in {n_taken} steps; raise tol, or lower C.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return MulticlassSolution(W, classes, upper, min(lower, upper), n_steps, converged)
+    return MulticlassSolution(W, classes, upper, min(lower, upper), n_taken, converged)
 
 
 def _solve(

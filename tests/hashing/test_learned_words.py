@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from sihash import SIH
+from sihash.hashing.learned_words import climb, crowding, explained, learn_words, sample_of_classes
+
+
+def made(n_classes=40, per_class=30, spread=0.6, seed=0):
+    rng = np.random.RandomState(seed)
+    centres = rng.randn(8, 16)[rng.randint(8, size=n_classes)] + 0.6 * rng.randn(n_classes, 16)
+    y = np.repeat(np.arange(n_classes), per_class)
+    return (centres[y] + spread * rng.randn(len(y), 16)).astype(np.float32), y
+
+
+def random_words(n_classes, n_bits, seed=0):
+    return np.where(np.random.RandomState(seed).rand(n_classes, n_bits) < 0.5, -1, 1).astype(np.int8)
+
+
+def objective(words, M, mu):
+    B = words.astype(float)
+    P = B @ B.T
+    np.fill_diagonal(P, 0)
+    return np.trace(B.T @ M @ B) - mu * (P**4).sum() / B.shape[1] ** 3
+
+
+def test_explained_is_what_ridge_regression_explains():
+    X, y = made()
+    Phi = np.column_stack([X, np.ones(len(X), np.float32)])
+    M = explained(Phi.copy(), y, np.bincount(y))
+    b = random_words(40, 1)[:, 0].astype(float)
+    fitted = Phi @ np.linalg.lstsq(Phi.astype(float), b[y], rcond=None)[0]
+    assert b @ M @ b == pytest.approx(fitted @ fitted - len(y) * fitted.mean() ** 2, rel=0.01)
+
+
+def test_a_climb_raises_the_objective_to_where_no_flip_helps():
+    X, y = made()
+    M, words = (
+        explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y)),
+        random_words(40, 12),
+    )
+    higher = words
+    for _ in range(5):
+        higher = climb(higher, M, 20.0, np.arange(40), np.random.RandomState(0))
+    reached = objective(higher, M, 20.0)
+    assert reached > objective(words, M, 20.0)
+    for k, j in ((0, 0), (7, 3), (39, 11), (20, 5)):
+        flipped = higher.copy()
+        flipped[k, j] *= -1
+        assert objective(flipped, M, 20.0) <= reached + 1e-3 * abs(reached)
+
+
+def test_words_that_may_not_move_stay_and_words_are_not_crowded():
+    X, y = made()
+    M = explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y))
+    words = random_words(40, 32)
+    learned = learn_words(words, M, np.arange(30, 40), np.random.RandomState(0))
+    np.testing.assert_array_equal(learned[:30], words[:30])
+    assert (learned[30:] != words[30:]).any()
+    everything = learn_words(words, M, np.arange(40), np.random.RandomState(0))
+    assert crowding(everything, np.arange(40)) < max(2.0, crowding(words, np.arange(40))) + 1e-6
+    B = everything.astype(float)
+    assert np.trace(B.T @ M @ B) > np.trace(words.astype(float).T @ M @ words)
+
+
+def test_a_sample_has_rows_of_every_class():
+    y = np.repeat(np.arange(50), [1] * 25 + [2000] * 25)
+    counts = np.bincount(y[sample_of_classes(y, np.random.RandomState(0))], minlength=50)
+    assert counts.min() == 1
+    assert counts.sum() < 20_000
+
+
+def test_learned_words_predict_better_than_separated_ones_and_new_classes_join_them():
+    X, y = made(n_classes=120, per_class=12, spread=0.8)
+    test = np.arange(len(y)) % 4 == 0
+    fits = {}
+    for codebook in ("learned", "separated"):
+        hasher = SIH(24, n_anchors=120, codebook=codebook, random_state=0).fit(X[~test], y[~test])
+        fits[codebook] = (hasher.predict(X[test]) == y[test]).mean()
+    assert fits["learned"] > fits["separated"] - 0.02
+    old = y < 115
+    hasher = SIH(24, n_anchors=120, random_state=0).fit(X[~test & old], y[~test & old])
+    before = hasher._learner.table.main_words(hasher._learner.live)
+    hasher.add(X[~test & ~old], y[~test & ~old])
+    after = hasher._learner.table.main_words(hasher._learner.live)
+    assert (after[:115] == before).mean() > 0.99
+    new = test & ~old
+    assert (hasher.predict(X[new]) == y[new]).mean() > 0.5
+
+
+def test_classes_of_one_to_three_rows():
+    X, y = made(n_classes=60, per_class=3)
+    keep = np.concatenate([np.flatnonzero(y == k)[: 1 + k % 3] for k in range(60)])
+    hasher = SIH(32, n_anchors=30, random_state=0).fit(X[keep], y[keep])
+    assert len(hasher.kernel_.anchors) == 60
+    assert "60 anchors, one per class, not 30" in str(hasher.report_)
+    np.testing.assert_array_equal(np.unique(hasher.kernel_.anchor_classes), np.arange(60))
+    assert (hasher.predict(X) == y).mean() > 0.3
