@@ -181,7 +181,9 @@ class Ranker:
         stored = self.codes_of(ids)
         if rank == "hamming":
             return -np.bitwise_count(stored ^ _code(query.margins)).sum(axis=1, dtype=np.int64).astype(float)
-        return unpack(stored, len(query.margins)) @ np.tanh(query.margins)
+        # A score a code, not an item: a product may round equal rows differently, and then they do not tie.
+        distinct, which = np.unique(stored, axis=0, return_inverse=True)
+        return (unpack(distinct, len(query.margins)) @ np.tanh(query.margins))[which.reshape(-1)]
 
 
 def _code(margins: Array) -> Array:
