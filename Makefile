@@ -29,7 +29,7 @@ bench: $(VENV)/ready
 	$(RUN)python -m benchmarks.baselines
 	$(RUN)python -m benchmarks.database
 	$(RUN)python -m benchmarks.search speed
-	$(RUN)python -m benchmarks.search ranks
+	$(RUN)python -m benchmarks.search first --data all
 	$(RUN)python -m benchmarks.service
 	$(RUN)python -m benchmarks.scale dask
 	$(RUN)python -m benchmarks.scale growth

@@ -22,6 +22,7 @@ class Embedded:
         with np.load(path, allow_pickle=False) as file:
             self.X_train, self.X_test = (file[name].astype(np.float32) for name in ("X_train", "X_test"))
             self.y_train, self.y_test = file["y_train"], file["y_test"]
+            self.X_unknown = file["X_unknown"].astype(np.float32) if "X_unknown" in file else None
 
 
 def load(name: str) -> datasets.Dataset | Embedded:
