@@ -33,11 +33,6 @@ def n_threads() -> int:
     return max((library["num_threads"] for library in _blas.info()), default=1)
 
 
-def blas_architectures() -> set[str]:
-    """The kinds of processor that the BLAS has kernels for here, as it names them, in small letters."""
-    return {str(library.get("architecture")).lower() for library in _blas.info()}
-
-
 @contextmanager
 def team(size: int | None = None) -> Iterator[None]:
     """Keep the threads of `map_threads` together for the length of a ``with`` block.

@@ -121,7 +121,7 @@ class Changes:
     def drop_block(self):
         """All rows of a block go, and it with them."""
         rows, block = self.svms.rows, self.a_block()
-        if len(rows.blocks) > 1:
+        if len(rows) > block.n:
             leave(self.svms, block, np.arange(block.n))
             block.n = 0
             rows.tidy()

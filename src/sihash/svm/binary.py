@@ -40,9 +40,8 @@ def solve_binary(
     C : float
         Weight of the hinge losses.
     tol : float
-        With "smooth" a bit is done when its next step promises to gain at most ``tol`` of its objective, with
-        "ocas" when its objective is proved to be within ``tol`` of the optimum (or a millionth of ``F(0)``,
-        for optima near zero).
+        A bit is done when its objective is within ``tol`` of the optimum (or a millionth of ``F(0)``, for
+        optima near zero): as "smooth" expects it, or as "ocas" proves it.
     method : {"smooth", "ocas"}
         The smoothed solver, or OCAS, which proves what it says.
     warm : SVMs, optional

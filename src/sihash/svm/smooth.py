@@ -4,8 +4,9 @@
 
 **Smoothing.** The hinge is made quadratic in a band of ``width`` around the margin 1 (a Huberised hinge:
 Rosset and Zhu 2007; Chapelle 2007). Its slope is ``−p`` with ``p = clip(½ + (1 − z)/width, 0, 1)``, so the
-gradient is ``r = w − C g``, ``g = Σ p y φ``. Where the smoothed hinge lies above the true one, the sum of
-the differences is the *price* of smoothing; at the smoothed optimum about an eighth of it is lost.
+gradient is ``r = w − C g``, ``g = Σ p y φ``. The *price* of smoothing is the sum of the differences between
+the smoothed hinge and the true one; at the smoothed optimum about an eighth of it is lost, if rows fill the
+band evenly. If they do not, the *tilt*, by which ``Σ (h − p (1 − z))`` is above the price, is lost too.
 
 **Preconditioner.** The Hessian of a bit is ``I + C/width Σ φφᵀ`` over the rows in its band. All bits share
 one matrix instead, ``H = I + κ C ΦᵀΦ`` (`sihash.svm.gram`), factored once. What it gets wrong for a bit
@@ -19,15 +20,13 @@ one pass over all rows has two products with Φ, scores and gradient. If that ga
 was promised, the next length is read off twice as many rows.
 
 **Stop.** The gain that a Newton step with H promises, ``½ rᵀH⁻¹r`` (half the squared Newton decrement: Boyd
-and Vandenberghe 2004, section 9.5), is known before the step. A bit is done when that is at most ``tol``
-times its objective. Data that separate well have an objective next to nothing, and their codes are done long
-before it is: ``least`` (a share of ``F(0) = C n``) says what objective is counted at least. If the price of
-smoothing is above the same allowance, the band is narrowed and the bit goes on.
-
-**Estimate.** What is then left of the excess ``F(w) − min F`` is close to two such gains, for a Hessian with
-as many rows in the band as there are, plus an eighth of the price. That is an estimate (`Solution.excess`),
-within a factor of four on what was measured (tests/svm/test_certificate.py). `sihash.svm.certificate` proves
-bounds.
+and Vandenberghe 2004, section 9.5), is known before the step. Twice that, divided by the rows in the band as
+a share of those that H counts on (few, where data separate well), is what the bit still lacks, near enough;
+and never more than ``½‖r‖²``, as ``F`` is strongly convex. With what smoothing costs it is the estimated
+excess ``F(w) − min F``. A bit is done when that is at most ``tol`` times its objective, which counts for at
+least ``least · F(0)``. If smoothing is the larger part, the band is narrowed. The estimate was within a
+factor of four where it was held against proofs (tests/svm/test_certificate.py says where it is not);
+`sihash.svm.certificate` proves bounds.
 
 **Update.** Kept between solves are ``w``, the Gram matrix, and sums over rows: the risk, the price, ``g``.
 Rows that come, go or change sign are counted in and out at their own cost, so a solve starts with its
