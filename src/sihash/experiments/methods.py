@@ -12,7 +12,7 @@ from sihash.hasher import Hasher
 from sihash.hashing import SIH
 
 # Section 3.1 of the paper, for CIFAR-10; λ = m · 10⁸ is the default of `SIH`.
-PAPER_C_X, PAPER_C_B, PAPER_GAMMA, PAPER_ROUNDS = 16.0, 1e-3, 1e5, 5
+PAPER_C_X, PAPER_GAMMA, PAPER_ROUNDS = 16.0, 1e5, 5
 
 Words = Literal["separated", "random"]
 

@@ -50,16 +50,18 @@ class PairLosses:
 
     def __init__(self, table: WordTable, class_coef: Array, position: Array, scale: float) -> None:
         self.table, self.coef, self.position, self.scale = table, class_coef, position, scale
+        self._live = np.empty(0, dtype=np.intp)  # the pairs with rows that the losses are those of
 
     def differences(self, j: int) -> Array:
         """``λCᵇ (max_k at z = −1 − max_k at z = +1)``, bit ``j`` of every pair; 0 for pairs without rows."""
         live = self.table.live()
-        words = self.table.words[live].astype(np.float64)
-        own = self.position[self.table.classes[live]]
+        words, own = self.table.words[live], self.position[self.table.classes[live]]
+        if not np.array_equal(live, self._live):
+            scores = words.astype(np.float64) @ self.coef[:, :-1].T + self.coef[:, -1]
+            self._live, self._losses = live, scores - scores[np.arange(len(live)), own][:, None]
+            self._losses += np.arange(len(self.coef)) != own[:, None]
         slopes = self.coef[:, j] - self.coef[own, j][:, None]  # w_kj − w_yj, pairs × classes
-        scores = words @ self.coef[:, :-1].T + self.coef[:, -1]
-        rest = scores - scores[np.arange(len(live)), own][:, None] - words[:, j, None] * slopes
-        rest += np.arange(len(self.coef)) != own[:, None]
+        rest = self._losses - words[:, j, None] * slopes
         out = np.zeros(len(self.table.counts))
         out[live] = self.scale * ((rest - slopes).max(axis=1) - (rest + slopes).max(axis=1))
         return out

@@ -99,7 +99,7 @@ def explained(Phi: Array, y: Array, sizes: Array) -> Array:
     weight = (sizes / np.maximum(np.bincount(y, minlength=len(sizes)), 1)).astype(np.float32)
     starts = np.flatnonzero(np.r_[True, np.diff(y) > 0])
     sums = np.zeros((len(sizes), Phi.shape[1]))
-    sums[y[starts]] = np.add.reduceat(Phi, starts, axis=0, dtype=np.float64)
+    sums[y[starts]] = np.add.reduceat(Phi, starts, axis=0)
     sums *= weight[:, None]
     Phi *= np.sqrt(weight)[y][:, None]
     grams = map_threads(lambda rows: Phi[rows].T @ Phi[rows], row_blocks(len(Phi), 4096))
@@ -124,8 +124,9 @@ def learn_words(words: Array, M: Array, movable: Array, rng: np.random.RandomSta
 def crowding(words: Array, movable: Array) -> float:
     """Mean fourth power of the products of ``movable`` words with all others, in units of m²."""
     B, m = words.astype(np.float32), words.shape[1]
-    P = B[movable] @ B.T
-    return float(((P**4).sum() - len(movable) * m**4) / (len(movable) * (len(words) - 1) * m**2))
+    squares = (B[movable] @ B.T) ** 2
+    fourth = float(np.vdot(squares, squares)) - len(movable) * m**4  # less those with themselves
+    return fourth / (len(movable) * (len(words) - 1) * m**2)
 
 
 def climb(words: Array, M: Array, mu: float, movable: Array, rng: np.random.RandomState) -> Array:
