@@ -36,7 +36,9 @@ def create(
         str,
         typer.Argument(help="A folder, zip or tar of class folders, a vector file, or a data set's name."),
     ],
-    bits: Annotated[int, typer.Option(min=1, help="Bits of a code.")] = 32,
+    bits: Annotated[
+        int | None, typer.Option(min=1, help="Bits of a code; by the number of classes if not said.")
+    ] = None,
     anchors: Annotated[
         int, typer.Option(min=1, help="Anchors of the kernel map; more are better and slower.")
     ] = 1000,
@@ -100,7 +102,7 @@ def create(
             engine=scheduler or engine,
             random_state=seed,
         )
-        n_classes = len(made.labels())
+        n_classes, n_bits = len(made.labels()), made.info()["n_bits"]
         made.close()
-    text = f"{database} holds {n_classes:,} classes in codes of {bits} bits, version 1."
+    text = f"{database} holds {n_classes:,} classes in codes of {n_bits} bits, version 1."
     emit_added(made.created_, text, as_json, allow_rejects)

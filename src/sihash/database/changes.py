@@ -37,6 +37,7 @@ from sihash.database.writer import (
     writing,
 )
 from sihash.hashing import SIH
+from sihash.hashing.settings import n_bits_for
 from sihash.kernel import mean_of_rows
 from sihash.ranking import Sketcher
 
@@ -45,11 +46,15 @@ def create(
     root: Path,
     source: Source,
     hasher: SIH,
+    n_bits: int | None,
     meta: dict[str, Any],
     train_per_class: int | None,
     progress: Progress,
 ) -> AddReport:
-    """Write a source, learn hash functions from its labels, encode it: version 1."""
+    """Write a source, learn hash functions from its labels, encode it: version 1.
+
+    Codes have ``n_bits``; None means as many as suit the number of classes.
+    """
     with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
@@ -62,6 +67,7 @@ def create(
         sketcher = Sketcher.made(_mean(new))
         writer.finish(new, sketcher)
         training = _training(writer.catalogue, train_per_class)
+        hasher.set_params(n_bits=n_bits or n_bits_for(len(set(training.labels))))
         progress("learning", 0.0)
         hasher = learning.fit(hasher, places, width, training, source.whole())
         progress("learning", 1.0)

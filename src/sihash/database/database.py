@@ -93,7 +93,7 @@ class ImageDatabase:
         labels: Any = None,
         *,
         names: Sequence[str] | None = None,
-        n_bits: int = 32,
+        n_bits: int | None = None,
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
@@ -118,7 +118,9 @@ class ImageDatabase:
             One an item, None for an item without; a CSV or JSONL file with a row (file, label) an item.
         names : sequence of str, optional
             What the items are called; the default follows from the source.
-        n_bits, n_anchors, **sih_params
+        n_bits : int, optional
+            Bits of a code; the default goes by the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
+        n_anchors, **sih_params
             Of `SIH`.
         features : "auto", "gist", "pixels" or "onnx:<file>"
             How images become vectors, with ``feature_options``; "auto" is gist.
@@ -144,11 +146,11 @@ class ImageDatabase:
         if index.startswith("milvus+"):  # what there is not is refused before anything is read
             reach(index)
         else:
-            open_index(index, n_bits)
+            open_index(index, n_bits or 32)
         sih_params.setdefault("random_state", 0)
-        hasher = SIH(n_bits=n_bits, n_anchors=n_anchors, **sih_params)
+        hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
-        report = changes.create(root, opened, hasher, meta, train_per_class, progress or silent)
+        report = changes.create(root, opened, hasher, n_bits, meta, train_per_class, progress or silent)
         database = cls(root)
         database.created_ = report
         return database
