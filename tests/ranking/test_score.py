@@ -8,6 +8,7 @@ import pytest
 from sihash.ranking import Weights, fit_weights
 from sihash.ranking.score import (
     FLOOR,
+    VOTERS,
     Candidates,
     class_log_probabilities,
     combined_scores,
@@ -20,10 +21,19 @@ NONE = np.empty((0, 0))
 
 
 def test_votes_by_hand():
-    found = Candidates(np.array([0.9, 0.8, 0.1]), np.array([0, 2, -1]), np.array([[0.5, 0.5, 0.0]]))
-    weight = np.exp(10 * np.array([0.9, 0.8, 0.1]))
-    expected = np.array([weight[0] + 0.5 * weight[2], 0.5 * weight[2], weight[1]]) / weight.sum()
-    np.testing.assert_allclose(votes(found, 3, 10.0), expected)
+    cosines, classes = np.array([0.9, 0.8, 0.1, 0.7]), np.array([0, 2, -1, 0])
+    found = Candidates(cosines, classes, np.array([[0.1, 0.6, 0.3]]))
+    weight = np.exp(10 * cosines)
+    expected = np.array([(weight[0] + weight[3]) / 2, 0.6 * weight[2], weight[1]])
+    np.testing.assert_allclose(votes(found, 3, 10.0), expected / expected.sum())
+
+
+def test_a_class_is_heard_through_its_nearest_few():
+    cosines = np.concatenate([np.linspace(0.9, 0.5, VOTERS), np.full(100, 0.4), [0.9]])
+    classes = np.append(np.zeros(VOTERS + 100, int), 1)
+    large, small = votes(Candidates(cosines, classes, NONE), 2, 10.0)
+    weight = np.exp(10 * np.linspace(0.9, 0.5, VOTERS)).mean()
+    assert large / small == pytest.approx(weight / np.exp(9.0))
 
 
 def test_nobody_votes():

@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from sihash._typing import Array
-from sihash.hashing.class_sample import joined, rows_at, strides
+from sihash.hashing.class_sample import class_sizes, joined, rows_at, strides
 from sihash.svm.blocks import Block, RowBlocks
 
 N_ROWS, ROWS_PER_CLASS = 10_000, 20  # for means and scatter: so many in all, and of each class, if there are
@@ -30,26 +30,57 @@ LOWEST, HIGHEST = -9.0, 0.0  # logarithm of the slope t: 0 would be right if mar
 
 
 def learn_class_margins(
-    rows: RowBlocks, W: Array, positions: Array, words: Array, leverage: Callable[[Array], Array]
+    rows: RowBlocks,
+    W: Array,
+    positions: Array,
+    words: Array,
+    leverage: Callable[[Array], Array],
+    anchor_classes: Array | None,
 ) -> Array:
     """The head (n_classes × (n_bits + 1)) for trained SVMs ``W`` (n_bits × d), from a sample of their rows.
 
-    ``positions`` has the row of the head for every class number, ``words`` are those of the classes, and
-    ``leverage`` gives ``C φᵀH⁻¹φ`` of rows of Φ.
+    ``positions`` has the row of the head for every class number, ``words`` are those of the classes,
+    ``leverage`` gives ``C φᵀH⁻¹φ`` of rows of Φ, ``anchor_classes`` the class number of each anchor.
     """
     V = W.T.astype(np.float32)
     every = strides(rows, len(positions), N_ROWS, ROWS_PER_CLASS)
     scores, y = joined(rows.map(_some_scores, V, every))
-    sample, _ = leave_out(rows, W, positions, leverage, N_LEFT_OUT)
+    sample, _ = leave_out(rows, W, positions, leverage, anchor_classes, N_LEFT_OUT)
     return class_margins(scores, positions[y], words, sample)
 
 
 def leave_out(
-    rows: RowBlocks, W: Array, positions: Array, leverage: Callable[[Array], Array], n: int
+    rows: RowBlocks,
+    W: Array,
+    positions: Array,
+    leverage: Callable[[Array], Array],
+    anchor_classes: Array | None,
+    n: int,
 ) -> tuple[LeftOut, Array]:
     """About ``n`` evenly spaced training rows, and their keys; the parameters are as above."""
-    Phi, bits, own, keys = joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
-    return LeftOut(Phi @ W.T.astype(np.float32), bits, positions[own], leverage(Phi)), keys
+    Phi, bits, y, keys = joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
+    V = W.T.astype(np.float32)
+    moved = np.zeros((len(Phi), len(W)), dtype=np.float32)
+    if anchor_classes is not None:
+        moved = _without_own_anchor(Phi, y, V, class_sizes(rows, len(positions)), anchor_classes)
+    return LeftOut(Phi @ V, bits, positions[y], leverage(Phi), moved), keys
+
+
+def _without_own_anchor(Phi: Array, y: Array, V: Array, sizes: Array, anchor_classes: Array) -> Array:
+    """How far scores move if each row had no part in the anchor that it helped to make.
+
+    An anchor is the mean of some n rows of a class. Without one of them it lies n/(n − 1) times as far from
+    that row, so the kernel there is what it was to the power (n/(n − 1))²; an only row has no anchor at all.
+    """
+    per_class = np.bincount(anchor_classes, minlength=len(sizes))
+    n = sizes[y] / np.maximum(per_class[y], 1)
+    rows, r = np.flatnonzero(per_class[y]), len(anchor_classes)
+    own = np.where(anchor_classes == y[rows, None], Phi[rows, :r], -1).argmax(axis=1)
+    near = Phi[rows, own]
+    power = np.square(n[rows] / np.maximum(n[rows] - 1, 1e-3))
+    moved = np.zeros((len(Phi), V.shape[1]), dtype=np.float32)
+    moved[rows] = (near**power - near)[:, None] * V[own]
+    return moved
 
 
 def _some_scores(block: Block, V: Array, every: Array) -> tuple[Array, Array]:
@@ -69,11 +100,12 @@ class LeftOut:
     bits: Array  # n × n_bits, the ±1 that they were trained to give
     y: Array  # positions of their classes
     leverage: Array  # C φᵀH⁻¹φ of each row
+    moved: Array  # n × n_bits, what its own anchor would change
 
     def without_themselves(self) -> Array:
         """Scores as they would be had each row not been trained on."""
         slope = np.clip(2.5 - 2 * self.bits * self.scores, 0, 1)  # of the hinge, its kink rounded off
-        return self.scores - self.bits * slope * self.leverage[:, None]
+        return self.scores - self.bits * slope * self.leverage[:, None] + self.moved
 
 
 def class_margins(scores: Array, y: Array, words: Array, sample: LeftOut) -> Array:

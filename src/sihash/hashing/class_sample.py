@@ -10,7 +10,7 @@ from sihash.svm.blocks import Block, RowBlocks
 
 def strides(rows: RowBlocks, n_numbers: int, n_rows: int, per_class: int) -> Array:
     """Every how many-th row of each class makes about ``n_rows`` in all, and ``per_class`` where it can."""
-    sizes = np.add.reduce(rows.map(_count_classes, n_numbers))
+    sizes = class_sizes(rows, n_numbers)
     n_classes = max(1, int(np.count_nonzero(sizes)))
     return np.maximum(1, sizes // max(per_class, n_rows // n_classes))
 
@@ -21,6 +21,11 @@ def rows_at(y: Array, every: Array) -> Array:
     y = y[order]
     rank = np.arange(len(y)) - np.searchsorted(y, y)
     return order[rank % every[y] == 0]
+
+
+def class_sizes(rows: RowBlocks, n_numbers: int) -> Array:
+    """Rows of every class, by its number."""
+    return np.add.reduce(rows.map(_count_classes, n_numbers))
 
 
 def _count_classes(block: Block, n_numbers: int) -> Array:

@@ -186,7 +186,12 @@ class Learner:
             words = self.table.main_words(self.live)
             self.margin_head = self.with_rows(
                 lambda: learn_class_margins(
-                    self.svms.rows, self.svms.W, self._positions(), words, self._leverage
+                    self.svms.rows,
+                    self.svms.W,
+                    self._positions(),
+                    words,
+                    self._leverage,
+                    self.kernel.anchor_classes,
                 )
             )
         return self.margin_head
@@ -194,7 +199,14 @@ class Learner:
     def left_out_margins(self, n: int) -> tuple[Array, Array]:
         """Keys of about ``n`` rows and their margins as they would be had they not been trained on."""
         sample, keys = self.with_rows(
-            lambda: leave_out(self.svms.rows, self.svms.W, self._positions(), self._leverage, n)
+            lambda: leave_out(
+                self.svms.rows,
+                self.svms.W,
+                self._positions(),
+                self._leverage,
+                self.kernel.anchor_classes,
+                n,
+            )
         )
         return keys, sample.without_themselves()
 

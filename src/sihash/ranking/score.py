@@ -5,10 +5,11 @@
 ``cos`` is the cosine between the centred vectors. ``π_i`` says which class the item is of: for certain where
 it has a label, by its code where it has none. ``r`` says which class the query is of:
 
-    r_k ∝ p_k^a · (v_k + ε)^b,    v_k = Σ_i e_i π_ik / Σ_i e_i,    e_i = exp(τ cos(q, i))
+    r_k ∝ p_k^a · (v_k + ε)^b,    v_k ∝ mean of exp(τ cos(q, i)) over the nearest 5 candidates i of class k
 
-where ``p`` are the class probabilities by the query's margins and ``v`` the votes of the candidates, near
-ones counting more. Margins know what tells classes apart; labels of the nearest items know the exceptions.
+where ``p`` are the class probabilities by the query's margins and ``v`` the votes of the candidates. Margins
+know what tells classes apart; labels of the nearest items know the exceptions. A class is heard through its
+nearest few, not through all, so that a large one does not outvote a small one by its size.
 ``a``, ``b`` and ``τ`` (`Weights`) are found on rows that the hash functions were not trained on
 (`sihash.ranking.weights`).
 
@@ -26,6 +27,7 @@ from scipy.special import log_softmax
 from sihash._typing import Array
 
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
+VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items (docs/search.md)
 NEAREST = 5  # whose mean cosine says how familiar a query looks
 SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
 
@@ -64,15 +66,24 @@ class Candidates:
 
 
 def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
-    """v (n_classes,): the share of every class among the candidates, near ones counting more."""
+    """v (n_classes,), which sums up to 1.
+
+    An item without a label votes for the class that its code is likeliest of, as far as that is sure.
+    """
     if not len(found.cosines):
         return np.full(n_classes, 1 / n_classes)
     weight = np.exp(sharpness * (found.cosines - found.cosines.max()))
-    labelled = found.classes >= 0
-    share = np.bincount(found.classes[labelled], weight[labelled], minlength=n_classes)
+    classes = found.classes.copy()
     if len(found.by_code):
-        share += weight[~labelled] @ found.by_code
-    return share / weight.sum()
+        unlabelled = classes < 0
+        classes[unlabelled] = found.by_code.argmax(axis=1)
+        weight[unlabelled] *= found.by_code.max(axis=1)
+    order = np.lexsort((-weight, classes))
+    classes, weight = classes[order], weight[order]
+    heard = np.arange(len(classes)) - np.searchsorted(classes, classes) < VOTERS
+    totals = np.bincount(classes[heard], weight[heard], minlength=n_classes)
+    means = totals / np.maximum(np.bincount(classes[heard], minlength=n_classes), 1)
+    return means / means.sum()
 
 
 def class_log_probabilities(log_p: Array, share: Array, weights: Weights) -> Array:
