@@ -19,8 +19,8 @@ from sihash.cli.search import Rank
 from sihash.cli.update import Strategy
 from sihash.database import ImageDatabase
 from sihash.database.lock import locked
-from sihash.database.ranking import RANKS
 from sihash.database.writer import UPDATER, WRITER
+from sihash.ranking import RANKS
 
 SMALL = ["--bits", "8", "--anchors", "10", "--features", "pixels"]
 
@@ -236,13 +236,13 @@ class TestSearch:
         code, data, _ = invoke("search", place / "db", query, "-k", "3", "--json")
         with ImageDatabase(place / "db") as database:
             (expected,) = database.search([query], k=3)
-        assert (code, data["version"], data["rank"]) == (0, 1, "semantic")
+        assert (code, data["version"], data["rank"]) == (0, 1, "combined")
         (answer,) = data["answers"]
         assert answer["query"] == str(query)
         assert answer["code"] == expected.query_code.hex()
         assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected.hits]
         assert set(answer["hits"][0]) == {"id", "label", "name", "distance", "score", "code"}
-        assert "found by version 1, semantic" in invoke("search", place / "db", query)[1]
+        assert "found by version 1, combined" in invoke("search", place / "db", query)[1]
 
     def test_items_are_left_out_of_their_answers(self, place):
         arguments = ["search", place / "db", "--id", "3", "--radius", "8", "--rank", "hamming", "--json"]
@@ -311,22 +311,19 @@ class TestLooking:
         assert invoke("info", place / "nothing")[0] == 1
 
     def test_evaluate(self, place):
-        code, data, _ = invoke("evaluate", place / "db", "-k", "5", "--json")
+        code, data, _ = invoke("evaluate", place / "db", "--json")
         with ImageDatabase(place / "db") as database:
             assert data["mAP"] == database.evaluate().mAP
-        assert (code, data["n_queries"], data["n_database"]) == (0, 24, 23)
+        assert (code, data["n_queries"], data["n_items"]) == (0, 4, 24)
+        assert "as if they had not been" in data["note"]
         write_images(place / "held out", {60: "dark", 200: "light"}, 2, 5)
         code, data, _ = invoke("evaluate", place / "db", "--queries", place / "held out", "--json")
-        assert (code, data["n_queries"], data["n_database"]) == (0, 4, 24)
-        assert "mAP" in invoke("evaluate", place / "db")[1]
-
-    def test_of_many_items_a_sample_asks_the_rest(self, place, monkeypatch):
-        assert invoke("evaluate", place / "db", "--json")[1]["protocol"] == "leave one out"
-        for n in (5, 20):
-            monkeypatch.setattr("sihash.database.inspecting.QUERIES", n)
-            data = invoke("evaluate", place / "db", "--json")[1]
-            assert (data["n_queries"] + data["n_left_out"], data["n_database"]) == (n, 24 - n)
-            assert data["protocol"] == "a sample of the items against the rest"
+        assert (code, data["n_queries"], data["n_items"]) == (0, 4, 24)
+        assert {each["label"] for each in data["classes"]} == {"dark", "light"}
+        told = invoke("evaluate", place / "db", "--against")[1]
+        for words in ("P@1", "mAP", "worst classes", "cosine", "LDA's label", "as if they had not been"):
+            assert words in told
+        assert "without -k" in invoke("evaluate", place / "db", "-k", "5")[2]
 
     def test_evaluate_refuses_what_does_not_go_together(self, place):
         assert invoke("evaluate", place / "db", "--against-train")[0] == 2

@@ -80,6 +80,7 @@ def test_a_damaged_file_is_named_before_it_is_used(lived_in, folder):
         with ImageDatabase(root) as db:
             try:
                 everything(db)
+                db.evaluate()
                 db.add(*small.rows(2, seed=50))
                 db.update()
                 noticed = ""

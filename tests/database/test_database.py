@@ -708,6 +708,7 @@ def use_all(root):
     small.seen(database)
     database.search_ids([1])
     database.info()
+    database.evaluate()
 
 
 @pytest.mark.parametrize("what", ["segments", "models", "catalogue.sqlite"])

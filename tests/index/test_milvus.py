@@ -275,7 +275,7 @@ def assert_same_hits(served, exact, queries):
     both = served.search(queries, rank="hamming"), exact.search(queries, rank="hamming")
     for one, other in zip(*both, strict=True):
         assert [hit.distance for hit in one.hits] == [hit.distance for hit in other.hits]
-    for rank in ("hamming", "semantic"):
+    for rank in ("hamming", "combined"):
         balls = served.search(queries, radius=3, rank=rank), exact.search(queries, radius=3, rank=rank)
         for one, other in zip(*balls, strict=True):
             assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]

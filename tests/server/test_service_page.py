@@ -129,7 +129,7 @@ def test_strips_show_which_bits_differ_and_hovering_says_what_they_separate(page
     wait_for_text(page, "#results-title", "150 items found")
     differing = "picture => picture.bits.filter((bit, j) => bit !== picture.against[j]).length"
     for card in (page.locator("#results .item").nth(k) for k in (0, 60, 149)):
-        words = card.locator(".distance").inner_text()
+        words = card.locator(".distance").inner_text().split(" · ")[1]  # behind the score
         distance = 0 if words == "same code" else int(words.split()[0])
         assert card.locator(".strip").evaluate(differing) == distance
         assert card.locator(".strip path.off, .strip path.off-zero").count() > 0 or distance == 0
@@ -349,9 +349,9 @@ def test_quality_shows_the_table_and_the_advice(page, service):
     page.wait_for_selector("#quality-result:not([hidden])")
     names = page.locator("#alternatives th").all_inner_texts()
     assert names[:4] == ["sihash", "cosine", "sign bits", "sign bits, rescored"]
-    assert page.locator("#alternatives tr.own td").first.inner_text() == "4 bytes"
+    assert page.locator("#alternatives tr.own td").first.inner_text() == "2.1 kB"
     assert "sihash" in page.inner_text("#advice")
-    assert "too good" in page.inner_text("#quality-note")
+    assert "as if they had not been" in page.inner_text("#quality-note")
     keep(page, "quality")
 
 

@@ -124,7 +124,7 @@ def test_evaluation_is_kept_until_the_database_changes(in_process):
     first = in_process.get("/v1/evaluation").json()
     assert [row["name"] for row in first["rows"]][:2] == ["sihash", "cosine"]
     assert first["advice"].endswith(".")
-    assert "too good" in first["note"]
+    assert "as if they had not been" in first["note"]
     assert in_process.get("/v1/evaluation").json() == first  # times and all
     in_process.delete("/v1/classes", params={"label": "3"}, headers={"authorization": f"Bearer {TOKEN}"})
     second = in_process.get("/v1/evaluation").json()
@@ -133,14 +133,14 @@ def test_evaluation_is_kept_until_the_database_changes(in_process):
     refused = in_process.get("/v1/evaluation")
     assert (refused.status_code, refused.json()["detail"]) == (
         422,
-        "Nothing to compare by: no item has a label.",
+        "Nothing to evaluate: no item has a label.",
     )
 
 
 def test_the_client_gets_the_evaluation(client, library):
     found = client.evaluation()
     assert found.version == library.version
-    assert found.rows[0].bytes_per_item == 4
+    assert found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * 512  # code, sketch, label, vector
 
 
 def test_thumbnails(client):
