@@ -1,4 +1,4 @@
-"""The baselines side by side on CIFAR-10 GIST: mAP, precision at radius 2, and fit time as a ratio to SDH.
+"""The baselines side by side on one data set: mAP, precision at radius 2, and fit time as a ratio to SDH.
 
 ``python -m benchmarks.baselines`` prints the table of docs/baselines.md, and with ``--floor`` how far SDH is
 from its floor. Only ratios within one run mean anything: seconds depend on the machine and its other work.
@@ -10,9 +10,9 @@ import argparse
 from typing import Any
 
 import numpy as np
+from benchmarks.data import NAMES, load
 from benchmarks.timing import timed
 
-from sihash import datasets
 from sihash._typing import Array
 from sihash.baselines import CCAITQ, KSH, LSH, PCAITQ, SDH, FastHash
 from sihash.evaluation import leave_one_out
@@ -25,6 +25,7 @@ KERNELISED = ("SDH", "KSH")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("methods", nargs="*", default=list(METHODS), help="default: all")
+    parser.add_argument("--data", default="cifar10", choices=NAMES)
     parser.add_argument("--bits", type=int, default=32)
     parser.add_argument("--anchors", type=int, default=1000)
     parser.add_argument("--width", type=float, default=0.8, help="kernel width of SDH and KSH")
@@ -32,8 +33,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000, help="training rows; fewer for a quick try")
     parser.add_argument("--floor", action="store_true", help="set SDH beside its floor instead")
     args = parser.parse_args()
-    data = datasets.load("cifar10", features="gist")
-    step = len(data.X_train) // args.rows
+    data = load(args.data)
+    step = max(1, len(data.X_train) // args.rows)
     X, y = data.X_train[::step], data.y_train[::step]
     SDH(args.bits, n_anchors=20).fit(X[::20], y[::20])  # compiled kernels are loaded outside the timer
     if args.floor:

@@ -1,38 +1,29 @@
 """mAP, precision at radius 2, and accuracy of `predict` of SIH over seeds, on the data of docs/hasher.md.
 
-``python -m benchmarks.quality tiny:64:1000 clinc:32:1000:linear`` takes data:bits:anchors[:kernel]. CLINC150
-and Tiny-ImageNet-200 are read from the folder that ``SIHASH_DATA`` names.
+``python -m benchmarks.quality tiny-imagenet:64:1000 clinc150:32:1000:linear`` takes
+data:bits:anchors[:kernel].
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 
 import numpy as np
-from benchmarks import data as named
+from benchmarks.data import load
 from benchmarks.timing import timed
 
 from sihash import SIH
 from sihash._typing import Array
 from sihash.evaluation import leave_one_out
 
-FILES = {"tiny": "tiny-imagenet-200/efficientnet-lite0.npz", "clinc": "clinc150/minilm.npz"}
-ALL = ["cifar10:32:1000", "cifar10:32:3000", "mnist:32:1000", "tiny:32:1000", "tiny:64:1000", "tiny:64:3000"]
-ALL += ["clinc:32:1000", "clinc:64:1000"]
-
-
-def load(name: str) -> tuple[Array, Array, Array, Array]:
-    if name in FILES:
-        with np.load(Path(os.environ["SIHASH_DATA"]) / FILES[name]) as stored:
-            X, y, T, t = (stored[part] for part in ("X_train", "y_train", "X_test", "y_test"))
-    else:
-        found = named.load(name)
-        assert found.y_train is not None
-        assert found.y_test is not None
-        X, y, T, t = found.X_train, found.y_train, found.X_test, found.y_test
-    return X.astype(np.float32), y, T.astype(np.float32), t
+ALL = [
+    "cifar10:32:1000",
+    "cifar10:32:3000",
+    "mnist:32:1000",
+    "tiny-imagenet:32:1000",
+    "tiny-imagenet:64:1000",
+]
+ALL += ["tiny-imagenet:64:3000", "clinc150:32:1000", "clinc150:64:1000"]
 
 
 def main() -> None:
@@ -43,7 +34,9 @@ def main() -> None:
     print("data:bits:anchors[:kernel]  mAP, precision at 2, accuracy, mean confidence (± over seeds); fit s")
     for run in args.runs:
         name, bits, anchors, *kernel = run.split(":")
-        X, y, T, t = load(name)
+        data = load(name)
+        X, T = (np.asarray(part, dtype=np.float32) for part in (data.X_train, data.X_test))
+        y, t = np.asarray(data.y_train), np.asarray(data.y_test)
         params = {"n_bits": int(bits), "n_anchors": int(anchors), "kernel": kernel[0] if kernel else "rbf"}
         rows = np.array([measure(params, seed, X, y, T, t) for seed in range(args.seeds)])
         found = ", ".join(
