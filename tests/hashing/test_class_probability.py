@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sihash import SIH
-from sihash.hashing.class_probability import LeftOut, class_margins, margin_proba
+from sihash.hashing.class_probability import LeftOut, _without_own_anchor, class_margins, margin_proba
 
 
 def scattered(n, words, noise, rng):
@@ -66,3 +66,23 @@ def test_the_head_follows_classes_that_come_and_go(tmp_path):
     assert (hasher.predict(X[y > 0]) == y[y > 0]).mean() > 0.9
     hasher.save(tmp_path / "m", updatable=False)
     np.testing.assert_array_equal(SIH.load(tmp_path / "m").predict_proba(X), hasher.predict_proba(X))
+
+
+def test_a_row_left_out_takes_no_part_in_its_anchor():
+    """Without a row, the mean of n rows lies n/(n − 1) times as far from it; an only row has no anchor."""
+    rng = np.random.default_rng(0)
+    Z, width = 0.3 * rng.standard_normal((4, 5)), 0.8
+    y, anchors = np.array([0, 0, 0, 1]), np.array([Z[:3].mean(axis=0), Z[3]])
+
+    def kernel(centres):
+        return np.exp(-((Z[:, None] - centres) ** 2).sum(axis=-1) / (2 * width**2))
+
+    Phi, V = np.column_stack([kernel(anchors), np.ones(4)]), rng.standard_normal((3, 6))
+    moved = _without_own_anchor(Phi, y, V, np.array([3, 1]), np.array([0, 1]))
+    for i in range(3):
+        others = Z[[k for k in range(3) if k != i]].mean(axis=0)
+        expected = (kernel(others[None])[i, 0] - Phi[i, 0]) * V[0]
+        np.testing.assert_allclose(moved[i], expected, rtol=1e-5)
+    np.testing.assert_allclose(moved[3], -V[1], rtol=1e-5)
+    new_class = _without_own_anchor(Phi, np.full(4, 2), V, np.array([3, 1, 4]), np.array([0, 1]))
+    np.testing.assert_array_equal(new_class, 0)  # of a class that came later nothing is an anchor

@@ -77,9 +77,10 @@ def _without_own_anchor(Phi: Array, y: Array, V: Array, sizes: Array, anchor_cla
     rows, r = np.flatnonzero(per_class[y]), len(anchor_classes)
     own = np.where(anchor_classes == y[rows, None], Phi[rows, :r], -1).argmax(axis=1)
     near = Phi[rows, own]
-    power = np.square(n[rows] / np.maximum(n[rows] - 1, 1e-3))
+    n = n[rows]
+    left = np.where(n > 1, near ** np.square(n / np.maximum(n - 1, 1e-9)), 0)
     moved = np.zeros((len(Phi), V.shape[1]), dtype=np.float32)
-    moved[rows] = (near**power - near)[:, None] * V[own]
+    moved[rows] = (left - near)[:, None] * V[own]
     return moved
 
 
