@@ -54,7 +54,7 @@ class Collection:
             index=index,
             near=near,
             sketcher=self.sketcher,
-            weights=Weights(0.6, 0.4, 10.0, familiar_from=0.5),
+            weights=Weights(0.6, 0.4, 10.0, familiar_from=0.0),
             margin_proba=proba,
             code_proba=proba,
             codes_of=lambda ids: self.codes[rows(ids)],

@@ -71,10 +71,10 @@ def test_labelled_and_unlabelled_items_compare():
     assert labelled == pytest.approx(unlabelled)
 
 
-def test_familiarity_is_the_mean_of_the_nearest():
+def test_familiarity_is_the_mean_of_the_best_scores():
     assert familiarity(np.array([0.1, 0.9, 0.8, 0.7, 0.6, 0.5])) == pytest.approx(0.7)
-    assert familiarity(np.array([0.4])) == pytest.approx(0.4)
-    assert familiarity(np.empty(0)) == -1
+    assert familiarity(np.array([-3.0])) == pytest.approx(-3.0)
+    assert familiarity(np.empty(0)) == -np.inf
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +107,11 @@ def test_weights_make_the_classes_likelier_than_margins_or_votes_alone(made):
     assert loss(weights) < loss(Weights(0.0, 1.0, weights.sharpness)) - 0.05
     assert weights.votes > 0
     assert weights.n_rows == 400
-    near = np.array([familiarity(each.cosines) for each in found])
-    assert weights.refused == pytest.approx((near < weights.familiar_from).mean()) == pytest.approx(0.05)
+    assert weights.refused == pytest.approx(0.05)
+    shares = np.array([votes(each, 5, weights.sharpness) for each in found])
+    log_r = class_log_probabilities(log_p, shares, weights)
+    best = [familiarity(combined_scores(own, each)) for own, each in zip(log_r, found, strict=True)]
+    assert np.mean(np.array(best) < weights.familiar_from) == pytest.approx(0.05)
 
 
 def test_few_rows_take_the_default(made):

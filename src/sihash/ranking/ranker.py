@@ -51,7 +51,10 @@ class Query:
 
 @dataclass(frozen=True)
 class Found:
-    """Ids of items, best first, with their scores; ``familiar`` is None where not all items were asked."""
+    """Ids of items, best first, with their scores.
+
+    ``familiar`` is None where not all items were asked, or by another ranking than the default.
+    """
 
     ids: Array
     scores: Array
@@ -160,8 +163,8 @@ class Ranker:
             cosines = self.cosines_of(query.vector, ids)
             scores = cosines if rank == "vector" else self._by_code(rank, query, ids)
         order = np.lexsort((_hash(ids), -cosines, -scores))
-        familiar = familiarity(cosines) >= self.weights.familiar_from
-        return Found(ids[order], scores[order].astype(np.float32), bool(familiar))
+        familiar = familiarity(scores) >= self.weights.familiar_from if rank == "combined" else None
+        return Found(ids[order], scores[order].astype(np.float32), familiar)
 
     def _by_class(self, rank: Rank, query: Query, known: Candidates) -> Array:
         if rank == "label":

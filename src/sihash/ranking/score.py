@@ -28,7 +28,7 @@ from sihash._typing import Array
 
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
 VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items (docs/search.md)
-NEAREST = 5  # whose mean cosine says how familiar a query looks
+FIRST = 5  # candidates whose mean score says how familiar a query looks
 SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
 
 
@@ -36,7 +36,7 @@ SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
 class Weights:
     """What the margins (a) and the votes (b) count, and how much more the near ones of the voters (τ).
 
-    A query whose nearest items are less near than ``familiar_from`` on the average looks like none of the
+    A query whose best candidates score less than ``familiar_from`` on the average looks like none of the
     classes; ``n_rows`` rows were asked to find these numbers, of which ``refused`` (a share) look so
     although they do belong to one.
     """
@@ -44,7 +44,7 @@ class Weights:
     margins: float = 1.0
     votes: float = 0.5
     sharpness: float = 30.0
-    familiar_from: float = -1.0
+    familiar_from: float = -1e6  # below every score
     refused: float = 0.0
     n_rows: int = 0
 
@@ -108,9 +108,9 @@ def combined_scores(log_r: Array, found: Candidates) -> Array:
     return np.where(same, 1.0, label_scores(log_r, found) + np.minimum(found.cosines, SAME))
 
 
-def familiarity(cosines: Array) -> float:
-    """The mean cosine of the nearest candidates; −1 where there is none."""
-    if not len(cosines):
-        return -1.0
-    n = min(NEAREST, len(cosines))
-    return float(np.partition(cosines, -n)[-n:].mean())
+def familiarity(scores: Array) -> float:
+    """The mean of the best scores: low where no item is near, and where no class is likely."""
+    if not len(scores):
+        return -np.inf
+    n = min(FIRST, len(scores))
+    return float(np.partition(scores, -n)[-n:].mean())

@@ -9,7 +9,15 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from sihash._typing import Array
-from sihash.ranking.score import FLOOR, Candidates, Weights, familiarity, votes
+from sihash.ranking.score import (
+    FLOOR,
+    Candidates,
+    Weights,
+    class_log_probabilities,
+    combined_scores,
+    familiarity,
+    votes,
+)
 
 SHARPNESS = (5.0, 10.0, 20.0, 40.0, 80.0)  # values of τ tried; a factor of two changes P@10 by less than 0.01
 REFUSED = 0.05  # share of the queries of known classes that may look like none of them
@@ -25,15 +33,17 @@ def fit_weights(log_p: Array, y: Array, found: Sequence[Candidates]) -> Weights:
     if len(y) < FEWEST:
         return Weights()
     n_classes = log_p.shape[1]
-    best, weights = np.inf, Weights()
+    least, weights = np.inf, Weights()
     for sharpness in SHARPNESS:
         log_v = np.log(np.array([votes(each, n_classes, sharpness) for each in found]) + FLOOR)
         loss, (a, b) = _fit(log_p, log_v, y)
-        if loss < best:
-            best, weights = loss, Weights(a, b, sharpness)
-    near = np.array([familiarity(each.cosines) for each in found])
-    threshold = float(np.quantile(near, REFUSED))
-    refused = float((near < threshold).mean())
+        if loss < least:
+            least, weights = loss, Weights(a, b, sharpness)
+    shares = np.array([votes(each, n_classes, weights.sharpness) for each in found])
+    log_r = class_log_probabilities(log_p, shares, weights)
+    best = np.array([familiarity(combined_scores(own, each)) for own, each in zip(log_r, found, strict=True)])
+    threshold = float(np.quantile(best, REFUSED))
+    refused = float((best < threshold).mean())
     return Weights(weights.margins, weights.votes, weights.sharpness, threshold, refused, len(y))
 
 
