@@ -178,11 +178,13 @@ def test_candidates_take_rings_whole(large):
     assert set(chosen.tolist()) == set(np.flatnonzero(away <= away[chosen].max()).tolist())
 
 
-def test_what_is_far_from_everything_does_not_look_familiar(small):
-    ranker = small.ranker()
-    assert ranker.nearest("combined", small.query(2), 5).familiar
-    away = Query(np.ones(BITS), (-10 * small.means.mean(axis=0)).astype(np.float32))
-    assert ranker.nearest("combined", away, 5).familiar is False
+def test_a_query_is_familiar_if_its_best_candidates_score_enough(small):
+    ranker, query = small.ranker(), small.query(2)
+    best = float(ranker.nearest("combined", query, 5).scores.mean())
+    for threshold, familiar in ((best - 1e-3, True), (best + 1e-3, False)):
+        ranker.weights = Weights(0.6, 0.4, 10.0, familiar_from=threshold)
+        assert ranker.nearest("combined", query, 1).familiar is familiar
+    assert ranker.nearest("vector", query, 1).familiar is None
 
 
 def test_an_empty_collection():
