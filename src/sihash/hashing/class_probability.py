@@ -26,6 +26,8 @@ N_ROWS, ROWS_PER_CLASS = 10_000, 20  # for means and scatter: so many in all, an
 N_LEFT_OUT = 2000  # rows that tell how the SVMs do on rows to come
 PRIOR_ROWS = 5  # rows that a class word counts for in the mean of its class
 RIDGE, LEAST = 0.05, 1e-3  # added to the variances: a share of their mean, and of a margin of 1
+ROWS_PER_ANCHOR = 3  # on average; with fewer, rows that lose their anchor look worse than rows to come
+LEAST_TOWARD = 0.2  # of how far a bit follows its word on training rows
 LOWEST, HIGHEST = -9.0, 0.0  # logarithm of the slope t: 0 would be right if margins were normal
 
 
@@ -61,7 +63,7 @@ def leave_out(
     Phi, bits, y, keys = joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
     V = W.T.astype(np.float32)
     moved = np.zeros((len(Phi), len(W)), dtype=np.float32)
-    if anchor_classes is not None:
+    if anchor_classes is not None and len(rows) >= ROWS_PER_ANCHOR * len(anchor_classes):
         moved = _without_own_anchor(Phi, y, V, class_sizes(rows, len(positions)), anchor_classes)
     return LeftOut(Phi @ V, bits, positions[y], leverage(Phi), moved), keys
 
@@ -106,7 +108,8 @@ class LeftOut:
     def without_themselves(self) -> Array:
         """Scores as they would be had each row not been trained on."""
         slope = np.clip(2.5 - 2 * self.bits * self.scores, 0, 1)  # of the hinge, its kink rounded off
-        return self.scores - self.bits * slope * self.leverage[:, None] + self.moved
+        by_anchor = -self.bits * self.moved
+        return self.scores - self.bits * np.maximum(slope * self.leverage[:, None], by_anchor)
 
 
 def class_margins(scores: Array, y: Array, words: Array, sample: LeftOut) -> Array:
@@ -116,8 +119,10 @@ def class_margins(scores: Array, y: Array, words: Array, sample: LeftOut) -> Arr
     """
     F, unseen = clipped(scores), clipped(sample.without_themselves())
     own = words[sample.y]
-    toward = np.mean(unseen * own, axis=0)  # how far a bit follows its word on rows to come ...
-    lost = np.mean((clipped(sample.scores) - unseen) * own, axis=0)  # ... and less than on training rows
+    seen = np.mean(clipped(sample.scores) * own, axis=0)
+    # How far a bit follows its word on rows to come: less than on training rows, but never against it.
+    toward = np.maximum(np.mean(unseen * own, axis=0), LEAST_TOWARD * seen)
+    lost = seen - toward
     n = np.bincount(y, minlength=len(words)).astype(np.float64)[:, None]
     sums = _sums_by_class(F, y, len(words)) + (PRIOR_ROWS * toward - n * lost) * words
     means = sums / (n + PRIOR_ROWS)
