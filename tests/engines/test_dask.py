@@ -176,8 +176,9 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
     hasher = SIH(**params, engine="dask").fit(X if source == "array" else rows_from_files(paths), y)
     assert "lost rows" in hasher.report_.seconds
     assert_books_are_kept(hasher)
-    # With codes that move the problem is not convex: after a loss it may end lower, never much higher.
-    assert hasher.objective_.total <= 1.05 * undisturbed.objective_.total
+    # A bit is done when it is estimated to lack tol of F(0)/2 = C n / 2; estimates hold within a factor of 4.
+    allowed = 4 * PARAMS["tol"] * PARAMS["n_bits"] * hasher.C_x * len(X) / 2
+    assert hasher.objective_.total == pytest.approx(undisturbed.objective_.total, abs=allowed)
     np.testing.assert_array_equal(hasher._learner.in_order("X"), X)
     if source == "files":
         assert_same_optima(hasher, undisturbed)
