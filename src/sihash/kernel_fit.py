@@ -69,7 +69,8 @@ def _pick_anchors(
 ) -> tuple[Array, Array | None, Array | None]:
     """Anchors in normalised coordinates: chosen from the rows, or given in the coordinates of ``X``.
 
-    Those that were chosen by class come with their classes; those that were chosen, with what they are made of.
+    Those that were chosen by class come with their classes, and all that were chosen with what they are made
+    of.
     """
     if not isinstance(anchors, str):
         given = np.asarray(anchors, dtype=np.float64)

@@ -1,9 +1,9 @@
 """Anchors come and go with their classes, and with them the columns of Φ.
 
-An anchor is the mean of some rows of one class. When the class goes, or more than a quarter of these rows, the
-anchor goes. A new class brings its own, as many as its share of ``n_anchors``. A class whose share has grown or
-shrunk by more than a fifth gets more, or gives some up. So the anchors are those of the classes that there are,
-about ``n_anchors`` of them, and a long life ends with anchors as a fit from scratch would choose.
+An anchor is the mean of some rows of one class. When the class goes, or more than a quarter of these rows,
+the anchor goes. A new class brings its own, as many as its share of ``n_anchors``. A class whose share has
+grown or shrunk by more than a fifth gets more, or gives some up. So the anchors are those of the classes that
+there are, about ``n_anchors`` of them, and a long life ends with anchors as a fit from scratch would choose.
 
 Everything else follows: Φ of the rows that stay loses and gains columns, and the binary SVMs keep the weights
 of the columns that stay. What the others did is taken over by these, as well as can be (`Gram.folded`).
@@ -54,6 +54,13 @@ def follow_classes(
     return True
 
 
+def _known(kernel: KernelMap) -> tuple[Array, Array]:
+    """The class of each anchor, and what each is made of."""
+    assert kernel.anchor_classes is not None
+    assert kernel.made_of is not None
+    return kernel.anchor_classes, kernel.made_of
+
+
 def _sizes_to_be(training: TrainingState, new: NewRows | None) -> Array:
     sizes = np.zeros(len(training.labels), dtype=np.int64)
     sizes[training.live] = training.table.sizes(training.live)
@@ -64,7 +71,7 @@ def _sizes_to_be(training: TrainingState, new: NewRows | None) -> Array:
 
 def _alive(training: TrainingState) -> Array:
     """Anchors of which most rows are still there."""
-    rows, anchors = training.kernel.made_of
+    _, (rows, anchors) = _known(training.kernel)
     n = len(training.kernel.anchors)
     gone = np.bincount(anchors[~training.has_keys(rows)], minlength=n)
     return gone <= LOST * np.bincount(anchors, minlength=n)
@@ -72,8 +79,9 @@ def _alive(training: TrainingState) -> Array:
 
 def _kept(training: TrainingState, wanted: Array) -> Array:
     """Of the anchors that are alive, so many of each class: those whose weights say most."""
-    classes = training.kernel.anchor_classes
-    says = np.abs(training.svms.W[:, : len(classes)]).sum(axis=0)
+    classes, _ = _known(training.kernel)
+    W: Array = training.svms.W
+    says = np.abs(W[:, : len(classes)]).sum(axis=0)
     says[~_alive(training)] = -1
     order = np.lexsort((-says, classes))
     rank = np.arange(len(order)) - np.searchsorted(classes[order], classes[order])
@@ -89,9 +97,8 @@ def _chosen(
     kernel = training.kernel
     if not missing.any():
         none = np.empty(0, dtype=np.intp)
-        return replace(
-            kernel, anchors=kernel.anchors[:0], anchor_classes=none, made_of=np.stack([none, none])
-        )
+        nothing = np.stack([none, none])
+        return replace(kernel, anchors=kernel.anchors[:0], anchor_classes=none, made_of=nothing)
     X, y, keys = _rows_of(training, new, missing)
     rows = rows_for_anchors(y, missing, rng)
     Z = normalise(X[rows], kernel.mean).astype(np.float32, copy=False)
@@ -133,24 +140,27 @@ def _at_random(keys: Array, share: Array) -> Array:
 def _change(training: TrainingState, kept: Array, more: KernelMap) -> None:
     """Let the columns of Φ that are not ``kept`` go, and those of ``more`` anchors come."""
     kernel = training.kernel
-    assert kernel.anchor_classes is not None and kernel.made_of is not None and more.made_of is not None
+    classes, (rows, anchors) = _known(kernel)
+    more_classes, (more_rows, more_anchors) = _known(more)
     place = np.full(len(kernel.anchors), -1)
     place[kept] = np.arange(len(kept))
-    made_of = np.stack([kernel.made_of[0], place[kernel.made_of[1]]])[:, place[kernel.made_of[1]] >= 0]
+    stay = place[anchors] >= 0
+    rows = np.concatenate([rows[stay], more_rows])
+    anchors = np.concatenate([place[anchors[stay]], more_anchors + len(kept)])
     training.kernel = replace(
         kernel,
         anchors=np.concatenate([kernel.anchors[kept], more.anchors]),
-        anchor_classes=np.concatenate([kernel.anchor_classes[kept], more.anchor_classes]),
-        made_of=np.concatenate([made_of, more.made_of + [[0], [len(kept)]]], axis=1),
+        anchor_classes=np.concatenate([classes[kept], more_classes]),
+        made_of=np.stack([rows, anchors]),
     )
     r, n_new = len(kernel.anchors), len(more.anchors)
-    rows = training.svms.rows.derive(_with_columns, kept, replace(more, kind="rbf"), r)
+    derived = training.svms.rows.derive(_with_columns, kept, replace(more, kind="rbf"), r)
     others = np.arange(r, training.svms.W.shape[1])  # the vector itself, if it is a feature, and the constant
-    training.svms = training.svms.with_columns(rows, np.concatenate([kept, others]), len(kept), n_new)
+    training.svms = training.svms.with_columns(derived, np.concatenate([kept, others]), len(kept), n_new)
 
 
 def _with_columns(block: Block, store: Store, kept: Array, more: KernelMap, r: int) -> Block:
-    """A block whose Φ has the ``kept`` of its ``r`` anchors, then ``more``, then what followed the anchors."""
+    """A block whose Φ has the ``kept`` of its ``r`` anchors, then ``more``, then what followed."""
     old, n = block.arrays["Phi"], block.n
     k, n_new = len(kept), len(more.anchors)
     Phi = store.empty((len(old), k + n_new + old.shape[1] - r), np.float32)

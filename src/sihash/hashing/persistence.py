@@ -53,7 +53,7 @@ def generator_state(rng: np.random.RandomState) -> Array:
 
 def generator_from(state: Array) -> np.random.RandomState:
     rng = np.random.RandomState()
-    rng.set_state(("MT19937", state[:-1].astype(np.uint32), int(state[-1])))
+    rng.set_state(("MT19937", state[:-1].astype(np.uint32), int(state[-1]), 0, 0.0))
     return rng
 
 

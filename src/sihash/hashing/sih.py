@@ -324,8 +324,8 @@ class SIH(HashFunctions):
     def relearn(self) -> Self:
         """Learn everything again from the rows that it knows, words too: codes made before are void then.
 
-        Updates keep the words of classes that stay, and the mean and width of the kernel. After a life in which
-        most classes came or went, this may gain a little. The rows are those that were learned from.
+        Updates keep the words of classes that stay, and the mean and width of the kernel. After a life in
+        which most classes came or went, this may gain a little. The rows are those that were learned from.
         """
         before, settings = self._training_to_update(), self._settings()
         X, y, ids = self.training_set()

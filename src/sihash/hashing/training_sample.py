@@ -1,10 +1,10 @@
 """Which rows of a large collection to learn from: a share of each class, fair as rows come and go.
 
-Every row has a number for life, and a hash of that number between 0 and 1. A row of class k is in the sample if
-its hash is below the *rate* of its class. So membership depends on the row and on the rate alone, never on the
-order or the time at which rows came: a removed row leaves a fair sample behind, and a new one enters it
-with the chance of any other. Rates lie on a grid. A collection that grows by a little changes none of them, and
-the sample changes by what came and went.
+Every row has a number for life, and a hash of that number between 0 and 1. A row of class k is in the sample
+if its hash is below the *rate* of its class. So membership depends on the row and on the rate alone, never on
+the order or the time at which rows came: a removed row leaves a fair sample behind, and a new one enters it
+with the chance of any other. Rates lie on a grid. A collection that grows by a little changes none of them,
+and the sample changes by what came and went.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ Budget = int | Literal["all"]
 DEFAULT_BUDGET = 100_000
 LEAST_PER_CLASS = 100  # rows of a class, if it has them and the budget allows
 STEPS_PER_HALVING = 8  # of the grid of rates
-SMALLEST_RATE = 2.0**-40
 
 
 def check_budget(budget: object) -> Budget:
@@ -42,16 +41,12 @@ def class_rates(sizes: Array, budget: Budget) -> Array:
     if budget == "all" or sizes.sum() <= budget:
         return np.ones(len(sizes))
     least = min(LEAST_PER_CLASS, budget / (2 * np.count_nonzero(sizes)))
-    at_least = _on_grid(np.minimum(1.0, least / np.maximum(sizes, 1)), np.ceil)
-    rate = 1.0
-    while rate > SMALLEST_RATE and np.maximum(rate, at_least) @ sizes > budget:
-        rate *= 2 ** (-1 / STEPS_PER_HALVING)
-    return np.maximum(float(_on_grid(np.array(rate), np.round)), at_least)
-
-
-def _on_grid(rates: Array, to_integer: np.ufunc) -> Array:
-    steps = to_integer(STEPS_PER_HALVING * np.log2(np.maximum(rates, SMALLEST_RATE)))
-    return np.exp2(steps / STEPS_PER_HALVING)
+    # Rates are 2 to the power of −step / STEPS_PER_HALVING.
+    small = np.floor(-STEPS_PER_HALVING * np.log2(np.minimum(1.0, least / np.maximum(sizes, 1))))
+    step = 0
+    while np.exp2(-np.minimum(step, small) / STEPS_PER_HALVING) @ sizes > budget and step < small.max():
+        step += 1
+    return np.exp2(-np.minimum(step, small) / STEPS_PER_HALVING)
 
 
 def in_sample(numbers: Array, classes: Array, rates: Array, has_rows: Array | None = None) -> Array:

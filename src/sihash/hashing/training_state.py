@@ -1,7 +1,7 @@
 """What SIH keeps of the rows that it learns from, and Algorithm 1 over them.
 
-A `TrainingState` is never changed by an update that may fail: the update works on a twin, and the estimator takes
-the twin when it is done.
+A `TrainingState` is never changed by an update that may fail: the update works on a twin, and the estimator
+takes the twin when it is done.
 """
 
 from __future__ import annotations

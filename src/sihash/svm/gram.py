@@ -47,7 +47,7 @@ class Gram:
         return Gram(self.matrix[np.ix_(columns, columns)], self.every, self.n_rows, self.C)
 
     def folded(self, W: Array, kept: Array) -> Array:
-        """Weights for the columns ``kept`` (m × len(kept)) whose scores are nearest to those of ``W`` (m × d)."""
+        """Weights for the columns ``kept`` whose scores are nearest to those of ``W`` (m × d)."""
         gone = np.setdiff1d(np.arange(W.shape[1]), kept)
         lost = KAPPA * self.C * (self.matrix[np.ix_(kept, gone)] @ W[:, gone].T)
         return W[:, kept] + self.only(kept).solve(lost.T)
