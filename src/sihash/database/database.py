@@ -26,6 +26,7 @@ from sihash.database.answers import (
     Item,
     Label,
     Problem,
+    RelabelReport,
     RemoveReport,
     UndoReport,
     UpdateReport,
@@ -292,6 +293,13 @@ class ImageDatabase:
         """Remove all items of some classes."""
         return changes.remove(self._reader, None, list(labels))
 
+    def relabel(self, ids: Iterable[int], label: Any) -> RelabelReport:
+        """Give items another label, known or new, or with None take it away; all of them or none.
+
+        Searches, filters and evaluations go by it at once; the next update learns from it.
+        """
+        return changes.relabel(self._reader, list(ids), label)
+
     def update(
         self,
         strategy: Literal["incremental", "scratch"] = "incremental",
@@ -306,7 +314,7 @@ class ImageDatabase:
         return updating.update(self.path, strategy, compare, progress or silent)
 
     def undo(self) -> UndoReport:
-        """Take back the last add, remove or update that was not taken back yet."""
+        """Take back the last add, remove, relabel or update that was not taken back yet."""
         return changes.undo(self._reader)
 
     def compact(self) -> CompactReport:
@@ -352,11 +360,12 @@ class ImageDatabase:
         if len(rows) < len(ids):
             raise snapshot.catalogue.corrupt("items are missing")
         out = []
-        for (number, operation, label, name, content), code in zip(rows, snapshot.codes(ids), strict=True):
+        for (number, operation, _, name, content), label, code in zip(
+            rows, snapshot.labels(ids), snapshot.codes(ids), strict=True
+        ):
             about = snapshot.log.operations[operation]
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
-            label = snapshot.classes.get(label)
             out.append(Item(number, label, name, path, about.version, content.hex(), code.tobytes()))
         return out
 
