@@ -200,11 +200,13 @@ def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()
     return RemoveReport(version, gone.tolist())
 
 
-def relabel(reader: Reader, ids: Iterable[int], label: Any) -> RelabelReport:
-    """Give items another label, or none; the rows of their segments stay as they are until a compaction."""
+def relabel(
+    reader: Reader, ids: Iterable[int] | None, label: Any, labels: Iterable[Any] = ()
+) -> RelabelReport:
+    """Give items, by id or by class, another label or none; segments stay as they are until a compaction."""
     wanted = plain_label(label)
     with _changing(reader) as (writer, snapshot):
-        chosen = np.unique(snapshot.living(ids))
+        chosen = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
         before = snapshot.places.classes(chosen)
         after = np.full(len(chosen), writer.class_number(wanted))
         changed = before != after

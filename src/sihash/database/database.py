@@ -16,7 +16,17 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import changes, comparing, evaluating, exporting, inspecting, searching, updating
+from sihash.checks import check_count
+from sihash.database import (
+    changes,
+    comparing,
+    doctor,
+    evaluating,
+    exporting,
+    inspecting,
+    searching,
+    updating,
+)
 from sihash.database.answers import (
     AddReport,
     Answer,
@@ -34,6 +44,7 @@ from sihash.database.answers import (
 )
 from sihash.database.catalogue import FILE
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.database.findings import Diagnosis
 from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
 from sihash.database.served import reach
@@ -300,6 +311,10 @@ class ImageDatabase:
         """
         return changes.relabel(self._reader, list(ids), label)
 
+    def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
+        """As `relabel`, all items of some classes: several classes become one, or one gets another name."""
+        return changes.relabel(self._reader, None, label, list(labels))
+
     def update(
         self,
         strategy: Literal["incremental", "scratch"] = "incremental",
@@ -455,6 +470,18 @@ class ImageDatabase:
         if None in y:
             raise DatabaseError("Queries to evaluate with need a label each.")
         return self._vectors(X), y
+
+    def doctor(self, limit: int = 100) -> Diagnosis:
+        """Labels that look wrong or are in conflict, most certain first, each with what mends it.
+
+        Of each kind of finding at most ``limit`` are listed; ``found`` counts all. In large collections
+        samples are examined, so that it takes minutes at most; the ``note`` says so. Nothing is changed.
+        """
+        try:
+            check_count("limit", limit)
+        except ValueError as error:
+            raise DatabaseError(str(error)) from None
+        return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""

@@ -15,7 +15,6 @@ from sihash.database.errors import DatabaseError
 from sihash.database.segments import Places
 from sihash.hashing import SIH
 
-
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
 
 
