@@ -1,4 +1,4 @@
-"""The operations that change a database, each one transaction: create, add, remove, relabel, undo, compact."""
+"""The operations that change a database, each one transaction: create, add, remove, relabel, undo, …"""
 
 from __future__ import annotations
 

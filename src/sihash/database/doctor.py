@@ -152,7 +152,8 @@ def _same_vectors(snapshot: Snapshot, ids: Array) -> dict[tuple[int, int], float
 
 def _duplicates(snapshot: Snapshot, pairs: dict[tuple[int, int], float]) -> tuple[list[_Draft], list[_Draft]]:
     """Pairs with the same vector and different labels, and all others."""
-    conflicts, near = [], []
+    conflicts: list[_Draft] = []
+    near: list[_Draft] = []
     for (one, other), cosine in pairs.items():
         labels = snapshot.labels(np.array([one, other]))
         differ = None not in labels and labels[0] != labels[1]
@@ -183,7 +184,7 @@ def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
 
 
 def _confused_classes(snapshot: Snapshot, examined: Examined) -> list[_Draft]:
-    """Pairs of classes between which hash functions that did not see an item hardly choose better than chance.
+    """Pairs of classes between which hash functions that did not see an item hardly choose.
 
     The share of wrong choices must be above `UNTOLD` by two standard errors.
     """
@@ -219,8 +220,8 @@ def _mistaken(examined: Examined, a: int, b: int) -> list[int]:
 def _tell_confused(small: Label, large: Label, share: float) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
         reason = (
-            f"{small} and {large} cannot be told apart: hash functions that never saw an item take one for the "
-            f"other in {100 * share:.0f} % of the cases (guessing: 50 %); if they mean the same, make them one"
+            f"{small} and {large} cannot be told apart: hash functions that never saw an item take one for "
+            f"the other in {100 * share:.0f} % of the cases (guessing: 50 %); join them if they mean one thing"
         )
         return reason, merge_command(small, large), None
 
@@ -267,8 +268,8 @@ def _note(snapshot: Snapshot, examined: Examined | None, n_asked: int, n_items: 
     n_labelled = int((snapshot.places.live_classes() >= 0).sum())
     right = float((examined.proba.argmax(axis=1) == examined.y).mean())
     return (
-        f"Labels of {len(examined.ids):,} of {n_labelled:,} labelled items were judged by hash functions that "
-        f"had not seen them, which name the given label for {100 * right:.0f} %; the neighbours of "
+        f"{len(examined.ids):,} of {n_labelled:,} labels were judged by hash functions that "
+        f"had not seen the items, which name the given label for {100 * right:.0f} %; the neighbours of "
         f"{n_asked:,} of {n_items:,} items were asked. Duplicates with the same vector were looked for "
         "everywhere."
         + ("" if right >= 0.8 else " Where so few agree, many findings are hard cases, not mistakes.")

@@ -138,7 +138,7 @@ def most_doubtful(examined: Examined) -> Array:
 
 
 def mixed(examined: Examined, asked: Array, found: list[Neighbours]) -> tuple[Array, Array]:
-    """log r (n × n_classes) of the items at places ``asked`` by margins and neighbours; and the votes alone."""
+    """log r (n × n_classes) of the items at places ``asked`` by margins and neighbours; then the votes."""
     log_p = np.log(np.maximum(examined.proba[asked], SMALLEST))
     y, n_classes = examined.y[asked], log_p.shape[1]
     weighed = np.searchsorted(asked, some(len(examined.ids), N_WEIGHED))

@@ -171,8 +171,8 @@ def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
 def write_models(
     root: Path, hasher: SIH, version: int, learned: Array, left_out: Array
 ) -> dict[str, Written]:
-    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and classes
-    of the training rows, and some of these with margins as if they had been left out.
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
+    classes of the training rows, and some of these with margins as if they had been left out.
     """
     stem = f"{MODELS}/{version:06d}"
     hashes, learner = (files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner"))

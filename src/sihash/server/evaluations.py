@@ -1,4 +1,4 @@
-"""What the service tells of a database beyond its answers: how good they are, and what is wrong with labels."""
+"""What the service tells of a database beside its answers: how good they are, what is wrong with labels."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 
 
 class Kept(Generic[Answer]):
-    """The last answer of ``make``. Of many who ask at once, one lets it be made and the others wait for it."""
+    """The last answer of ``make``. Of many who ask at once, one lets it be made, and the others wait."""
 
     def __init__(self, path: str, make: Callable[[ImageDatabase], Answer]) -> None:
         self._path, self._make = path, make
