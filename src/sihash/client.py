@@ -20,12 +20,14 @@ from sihash.server.models import (
     BitsAnswer,
     ClassifyAnswer,
     ComparisonAnswer,
+    DoctorAnswer,
     InfoAnswer,
     ItemModel,
     ItemsPage,
     Label,
     Model,
     Rank,
+    RelabelAnswer,
     RemoveAnswer,
     SearchAnswer,
     Strategy,
@@ -153,6 +155,13 @@ class Client:
         """
         return self._get(ComparisonAnswer, "/v1/evaluation")
 
+    def doctor(self) -> DoctorAnswer:
+        """Labels that look wrong or are in conflict, and what mends each.
+
+        The first call after a change takes as long as looking does: give the client a ``timeout`` for it.
+        """
+        return self._get(DoctorAnswer, "/v1/doctor")
+
     def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Label] = ()) -> ItemsPage:
         params = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
         return self._get(ItemsPage, "/v1/items", params)
@@ -201,11 +210,23 @@ class Client:
     def remove_class(self, label: Label) -> RemoveAnswer:
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
+    def relabel(self, ids: Iterable[int], label: Label) -> RelabelAnswer:
+        """Give items another label, known or new; None takes it away."""
+        text = None if label is None else str(label)
+        return self._post(
+            RelabelAnswer, "/v1/items/relabel", json={"ids": list(map(int, ids)), "label": text}
+        )
+
+    def relabel_classes(self, classes: Iterable[Label], label: Label) -> RelabelAnswer:
+        """Give all items of some classes another label: several become one, or one gets another name."""
+        body = {"classes": list(map(str, classes)), "label": None if label is None else str(label)}
+        return self._post(RelabelAnswer, "/v1/classes/relabel", json=body)
+
     def versions(self) -> VersionsAnswer:
         return self._get(VersionsAnswer, "/v1/versions")
 
     def undo(self) -> UndoAnswer:
-        """Take back the last addition, removal or update."""
+        """Take back the last addition, removal, relabelling or update."""
         return self._post(UndoAnswer, "/v1/undo")
 
     def start_update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:

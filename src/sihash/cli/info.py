@@ -41,7 +41,7 @@ def _text(facts: dict[str, Any]) -> str:
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
         f"version {facts['version']}",
         f"index: {index['kind']}, {codes}{recall}; ranking {facts['rank']}",
-        f"waiting for the next update: {facts['n_waiting']:,} items that came or went",
+        f"waiting for the next update: {facts['n_waiting']:,} items that came, went or were relabelled",
         f"on disk: {facts['bytes']:,} bytes in {facts['n_segments']:,} segments",
         f"undo takes back: {facts['undoable'] or 'nothing'}",
         *(_version(version) for version in facts["versions"]),

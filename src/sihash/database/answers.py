@@ -133,6 +133,15 @@ class RemoveReport:
 
 
 @dataclass(frozen=True)
+class RelabelReport:
+    """Ids of the items whose label changed to ``label``; those that had it already are not among them."""
+
+    version: int
+    relabelled: list[int]
+    label: Label
+
+
+@dataclass(frozen=True)
 class UpdateReport:
     """What an update did. ``changed`` is False if there was nothing to learn from.
 

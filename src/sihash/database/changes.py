@@ -1,4 +1,4 @@
-"""The operations that change a database, each one transaction: create, add, remove, undo, compact."""
+"""The operations that change a database, each one transaction: create, add, remove, relabel, undo, …"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import learning, segments
-from sihash.database.answers import AddReport, CompactReport, RemoveReport, UndoReport
+from sihash.database import learning, relabelled, segments
+from sihash.database.answers import AddReport, CompactReport, RelabelReport, RemoveReport, UndoReport
 from sihash.database.catalogue import FORMAT, Catalogue
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
@@ -24,6 +24,7 @@ from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Known, Source, VectorSource
+from sihash.database.texts import plain_label
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
@@ -80,7 +81,7 @@ def create(
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
             left_out = rows_left_out(hasher)
-            models = pool.submit(write_models, root, hasher, 1, left_out)
+            models = pool.submit(write_models, root, hasher, 1, training.record(), left_out)
             _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
@@ -108,7 +109,8 @@ def _training(catalogue: Catalogue, per_class: int | None) -> Training:
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     numbers = np.array([row[1] for row in rows], dtype=np.int64)
     chosen = learning.sample(ids, numbers, per_class, np.empty(0, dtype=np.int64))
-    return Training(ids[chosen], [label_of[int(number)] for number in numbers[chosen]])
+    classes = numbers[chosen]
+    return Training(ids[chosen], classes, [label_of[int(number)] for number in classes])
 
 
 def _there(catalogue: Catalogue, places: Places) -> Known:
@@ -198,6 +200,23 @@ def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()
     return RemoveReport(version, gone.tolist())
 
 
+def relabel(
+    reader: Reader, ids: Iterable[int] | None, label: Any, labels: Iterable[Any] = ()
+) -> RelabelReport:
+    """Give items, by id or by class, another label or none; segments stay as they are until a compaction."""
+    wanted = plain_label(label)
+    with _changing(reader) as (writer, snapshot):
+        chosen = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
+        before = snapshot.places.classes(chosen)
+        after = np.full(len(chosen), writer.class_number(wanted))
+        changed = before != after
+        if changed.any():
+            relabelled.insert(writer, relabelled.Relabelled(chosen[changed], before[changed], after[changed]))
+            writer.commit("relabel", snapshot.version, {"n_relabelled": int(changed.sum())})
+        version = snapshot.version
+    return RelabelReport(version, chosen[changed].tolist(), wanted)
+
+
 def undo(reader: Reader) -> UndoReport:
     """Take the last operation back."""
     with _changing(reader) as (writer, snapshot):
@@ -231,8 +250,11 @@ def compact(reader: Reader) -> CompactReport:
             no_ids = np.empty(0, dtype=np.int64)
             dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
             _delete_items(writer.catalogue, dead)
+            relabelled.fold_items(writer.catalogue, everything)
             n_new = sum(_merge(writer, run, stays, version) for run in runs)
-            _delete_segments(writer.catalogue, [segment.number for run in runs for segment in run])
+            merged = [segment.number for run in runs for segment in run]
+            relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])
+            _delete_segments(writer.catalogue, merged)
             writer.catalogue.delete("files", f"version IS NOT NULL AND version <> {version}")
             writer.catalogue.delete("removed", "1")
             writer.insert_removed(dead[np.isin(dead, learned)])
@@ -264,7 +286,7 @@ def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) 
 def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version: int) -> int:
     """Write what stays of a run of segments as one; the codes are known and only copied."""
     kept = [(segment, stays[segment.number]) for segment in run]
-    items = np.concatenate([segment.rows[rows] for segment, rows in kept])
+    items = np.concatenate([segment.rows_now[rows] for segment, rows in kept])
     if not len(items):
         return 0
     new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])

@@ -16,7 +16,17 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import changes, comparing, evaluating, exporting, inspecting, searching, updating
+from sihash.checks import check_count
+from sihash.database import (
+    changes,
+    comparing,
+    doctor,
+    evaluating,
+    exporting,
+    inspecting,
+    searching,
+    updating,
+)
 from sihash.database.answers import (
     AddReport,
     Answer,
@@ -26,6 +36,7 @@ from sihash.database.answers import (
     Item,
     Label,
     Problem,
+    RelabelReport,
     RemoveReport,
     UndoReport,
     UpdateReport,
@@ -33,6 +44,7 @@ from sihash.database.answers import (
 )
 from sihash.database.catalogue import FILE
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.database.findings import Diagnosis
 from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
 from sihash.database.served import reach
@@ -292,6 +304,17 @@ class ImageDatabase:
         """Remove all items of some classes."""
         return changes.remove(self._reader, None, list(labels))
 
+    def relabel(self, ids: Iterable[int], label: Any) -> RelabelReport:
+        """Give items another label, known or new, or with None take it away; all of them or none.
+
+        Searches, filters and evaluations go by it at once; the next update learns from it.
+        """
+        return changes.relabel(self._reader, list(ids), label)
+
+    def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
+        """As `relabel`, all items of some classes: several classes become one, or one gets another name."""
+        return changes.relabel(self._reader, None, label, list(labels))
+
     def update(
         self,
         strategy: Literal["incremental", "scratch"] = "incremental",
@@ -306,7 +329,7 @@ class ImageDatabase:
         return updating.update(self.path, strategy, compare, progress or silent)
 
     def undo(self) -> UndoReport:
-        """Take back the last add, remove or update that was not taken back yet."""
+        """Take back the last add, remove, relabel or update that was not taken back yet."""
         return changes.undo(self._reader)
 
     def compact(self) -> CompactReport:
@@ -352,11 +375,12 @@ class ImageDatabase:
         if len(rows) < len(ids):
             raise snapshot.catalogue.corrupt("items are missing")
         out = []
-        for (number, operation, label, name, content), code in zip(rows, snapshot.codes(ids), strict=True):
+        for (number, operation, _, name, content), label, code in zip(
+            rows, snapshot.labels(ids), snapshot.codes(ids), strict=True
+        ):
             about = snapshot.log.operations[operation]
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
-            label = snapshot.classes.get(label)
             out.append(Item(number, label, name, path, about.version, content.hex(), code.tobytes()))
         return out
 
@@ -446,6 +470,18 @@ class ImageDatabase:
         if None in y:
             raise DatabaseError("Queries to evaluate with need a label each.")
         return self._vectors(X), y
+
+    def doctor(self, limit: int = 100) -> Diagnosis:
+        """Labels that look wrong or are in conflict, most certain first, each with what mends it.
+
+        Of each kind of finding at most ``limit`` are listed; ``found`` counts all. In large collections
+        samples are examined, so that it takes minutes at most; the ``note`` says so. Nothing is changed.
+        """
+        try:
+            check_count("limit", limit)
+        except ValueError as error:
+            raise DatabaseError(str(error)) from None
+        return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""

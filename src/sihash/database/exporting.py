@@ -66,7 +66,7 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> 
     )
     with parquet.ParquetWriter(file, schema) as out:
         for segment, rows, items in _parts(snapshot, catalogue):
-            labels = [snapshot.classes.get(item[2]) for item in items]
+            labels = snapshot.labels(segment.ids[rows])
             flat = pyarrow.array(np.ascontiguousarray(segment.vectors[rows]).reshape(-1))
             columns = [
                 pyarrow.array(segment.ids[rows]),
@@ -88,7 +88,7 @@ def _write_npz(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None
     ids, labels, names = [], [], []
     for segment, rows, items in _parts(snapshot, catalogue):
         ids.append(segment.ids[rows])
-        labels += [snapshot.classes.get(item[2]) for item in items]
+        labels += snapshot.labels(segment.ids[rows])
         names += [item[3] for item in items]
     numbers = _are_numbers(snapshot)
     missing: Any = -1 if numbers else ""

@@ -16,7 +16,7 @@ from sihash.database.answers import Problem
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
-from sihash.database.updating import to_learn_from, training_ids
+from sihash.database.updating import n_waiting
 from sihash.evaluation import bit_statistics
 from sihash.ranking import DEFAULT
 
@@ -39,7 +39,6 @@ def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, 
     """The facts in plain types."""
     sizes = class_sizes(snapshot)
     undoable = snapshot.log.undoable()
-    known = training_ids(root, catalogue, snapshot.version)
     return {
         "path": str(root),
         "format": snapshot.meta["format"],
@@ -48,7 +47,7 @@ def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, 
         "n_items": snapshot.n_items,
         "n_unlabelled": sizes.pop(None, 0),
         "classes": sizes,
-        "n_waiting": len(np.setxor1d(known, to_learn_from(snapshot, known)[0])),
+        "n_waiting": n_waiting(root, catalogue, snapshot),
         "n_bits": snapshot.n_bits,
         "n_features": snapshot.width,
         "features": snapshot.meta["features"]["name"],

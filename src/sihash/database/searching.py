@@ -163,4 +163,5 @@ def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[in
     rows = catalogue.items(every)
     if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
         raise catalogue.corrupt("items are missing")
-    return {number: (snapshot.classes.get(row[2]), row[3]) for number, row in rows.items()}
+    labels = snapshot.labels(np.array(every, dtype=np.int64))
+    return {number: (label, rows[number][3]) for number, label in zip(every, labels, strict=True)}

@@ -27,8 +27,8 @@ FOLDER = "segments"
 class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
-    ``alive`` says which of them are part of the collection now; it is the only thing that changes. ``codes``
-    are those of the model version that the holder of the segment works with.
+    ``alive`` says which of them are part of the collection now, ``classes`` are their labels of now; nothing
+    else changes. ``codes`` are those of the model version that the holder of the segment works with.
     """
 
     root: Path
@@ -45,7 +45,17 @@ class Segment:
 
     @cached_property
     def classes(self) -> Array:
-        return np.ascontiguousarray(self.rows["class"])
+        """Class numbers; items that were relabelled have others than in ``rows``."""
+        return self.rows["class"].copy()
+
+    @property
+    def is_relabelled(self) -> bool:
+        return not np.array_equal(self.classes, self.rows["class"])
+
+    @property
+    def rows_now(self) -> Array:
+        """The rows with the labels of now in them."""
+        return make_rows(self.ids, self.classes, self.sketches)
 
     @property
     def sketches(self) -> Array:

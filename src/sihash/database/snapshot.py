@@ -13,7 +13,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import n_bytes
-from sihash.database import files
+from sihash.database import files, relabelled
 from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import DatabaseError, NoSuchItem
@@ -93,6 +93,7 @@ class Snapshot:
             hash_file = catalogue.file_of_version("hash", self.version)
             sketcher_file = catalogue.file_of_kind("sketcher")
             removed = catalogue.rows("removed")
+            relabelled_rows = catalogue.rows("relabelled")
         self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = SIH.load(root / hash_file.path)
@@ -101,7 +102,8 @@ class Snapshot:
         ids_removed: dict[int, list[int]] = defaultdict(list)
         for _, operation, number in removed:
             ids_removed[operation].append(number)
-        self._replay(self.log.operations.values(), ids_removed)
+        labels = relabelled.by_operation(relabelled_rows)
+        self._replay(self.log.operations.values(), ids_removed, labels)
 
     @property
     def operation(self) -> int:
@@ -171,6 +173,10 @@ class Snapshot:
     def vectors(self, ids: Array) -> Array:
         return self.places.vectors(ids, self.width)
 
+    def labels(self, ids: Array) -> list[Label]:
+        """Labels of items as they are now, in the order of ``ids``; None for none."""
+        return [self.classes.get(number) for number in self.places.classes(ids).tolist()]
+
     def ids_of(self, labels: Iterable[Any]) -> Array:
         """Ids of the living items of some classes; a label that no item has is refused."""
         number_of = {label: number for number, label in self.classes.items()}
@@ -215,8 +221,13 @@ class Snapshot:
         alive = np.zeros(n, dtype=bool)
         return Segment(self._root, number, operation, rows, own["vectors"], codes, alive)
 
-    def _replay(self, operations: Iterable[Operation], removed: dict[int, list[int]]) -> None:
-        """Let each operation do to ``alive`` what it did to the collection."""
+    def _replay(
+        self,
+        operations: Iterable[Operation],
+        removed: dict[int, list[int]],
+        labels: dict[int, relabelled.Relabelled],
+    ) -> None:
+        """Let each operation do to ``alive`` and ``classes`` what it did to the collection."""
         by_operation: dict[int, list[Segment]] = defaultdict(list)
         for segment in self.places.segments:
             by_operation[segment.operation].append(segment)
@@ -230,6 +241,8 @@ class Snapshot:
             ids = np.array(removed.get(number, []), dtype=np.int64)
             for segment, _, rows in self.places.find(ids):
                 segment.alive[rows] = not comes
+            if number in labels:
+                labels[number].replay(self.places, comes)
         for segment in self.places.segments:
             if segment.number in self._uncoded and segment.alive.any():
                 raise self.catalogue.corrupt(
@@ -250,11 +263,12 @@ class Snapshot:
             removed: dict[int, list[int]] = defaultdict(list)
             for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
                 removed[operation].append(number)
+            relabelled_rows = list(catalogue.rows_in("relabelled", "operation", sorted(touched)))
         fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
         with self.lock.writing():
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
             self.places.take(fresh)
-            self._replay(new, removed)
+            self._replay(new, removed, relabelled.by_operation(relabelled_rows))
             if self._ranker is not None:
                 self._follow(self._ranker, before)
             self.classes.update({number: json.loads(text) for number, text in new_classes})

@@ -106,6 +106,11 @@ class Writer:
             arrive()
         return written
 
+    def class_number(self, label: Label) -> int:
+        """The number of a label, known or new; −1 for none."""
+        known = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
+        return self._class_numbers([label], known)[0]
+
     def _class_numbers(self, labels: Sequence[Label], class_of: dict[Label, int]) -> list[int]:
         """Numbers of labels, −1 for none; ``class_of`` and the catalogue take up new ones."""
         new = [label for label in dict.fromkeys(labels) if label is not None and label not in class_of]
@@ -163,18 +168,19 @@ def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
     return files.write_array(root, name, rows.shape, np.float32, [rows])
 
 
-def write_models(root: Path, hasher: SIH, version: int, left_out: Array) -> dict[str, Written]:
-    """Files that are not in the catalogue yet: what searches need, what the next update needs, the ids of the
-    training rows, and some of these with margins as if they had been left out.
+def write_models(
+    root: Path, hasher: SIH, version: int, learned: Array, left_out: Array
+) -> dict[str, Written]:
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
+    classes of the training rows, and some of these with margins as if they had been left out.
     """
     stem = f"{MODELS}/{version:06d}"
-    ids = np.array(hasher.ids_, dtype=np.int64)
     hashes, learner = (files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner"))
     training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
     return {
         "hash": files.write_model(root, hashes, hasher, updatable=False),
         "learner": files.write_model(root, learner, hasher, vectors=False),
-        "training": files.write_array(root, training, ids.shape, np.int64, [ids]),
+        "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
         "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
 Strategy = Literal["incremental", "scratch"]
+Kind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
@@ -210,6 +211,47 @@ class ComparisonAnswer(Model):
     advice: str
 
 
+class FindingItem(Model):
+    id: int
+    label: Label
+    name: str
+    code: str
+
+
+class FindingModel(Model):
+    """Something about labels that looks wrong: why, the items that it is about, and what mends it.
+
+    ``label`` is the one that the first of the items should have, where that is known; ``remove`` says that
+    this item is to go instead.
+    """
+
+    kind: Kind
+    certainty: float
+    reason: str
+    items: list[FindingItem]
+    label: Label
+    remove: bool
+    command: str
+
+
+class FoundCount(Model):
+    kind: Kind
+    title: str
+    n: int
+
+
+class DoctorAnswer(Model):
+    """Findings by kind, of each kind the most certain first; ``found`` counts those that are not listed, too.
+
+    ``note`` says what was examined, and what to know before believing it.
+    """
+
+    version: int
+    found: list[FoundCount]
+    findings: list[FindingModel]
+    note: str
+
+
 # Changes.
 
 
@@ -232,6 +274,19 @@ class Ids(Model):
     ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[[17, 23]])
 
 
+class Relabelling(Ids):
+    """Items, and the label that they are to have; null takes their label away."""
+
+    label: LabelText | None = Field(examples=["cat"])
+
+
+class ClassRelabelling(Model):
+    """Classes whose items are to have another label, known or new; null takes their label away."""
+
+    classes: list[LabelText] = Field(min_length=1, max_length=1000, examples=[["kitten"]])
+    label: LabelText | None = Field(examples=["cat"])
+
+
 class Rejected(Model):
     name: str
     reason: str
@@ -249,6 +304,14 @@ class AddAnswer(Model):
 class RemoveAnswer(Model):
     version: int
     removed: list[int]
+
+
+class RelabelAnswer(Model):
+    """Ids of the items whose label has changed, and what it is now."""
+
+    version: int
+    relabelled: list[int]
+    label: Label
 
 
 class UndoAnswer(Model):
@@ -339,6 +402,30 @@ def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
         n_left_out=found.n_left_out,
         note=found.note,
         advice=found.advice(),
+    )
+
+
+def doctor_answer(found: Any, titles: dict[Kind, str], name: str) -> DoctorAnswer:
+    """``name`` is what the commands call the database."""
+    return DoctorAnswer(
+        version=found.version,
+        found=[FoundCount(kind=kind, title=titles[kind], n=n) for kind, n in found.found.items()],
+        findings=[
+            FindingModel(
+                kind=each.kind,
+                certainty=each.certainty,
+                reason=each.reason,
+                items=[
+                    FindingItem(id=item.id, label=item.label, name=item.name, code=item.code.hex())
+                    for item in each.items
+                ],
+                label=each.label,
+                remove=each.kind in ("conflict", "near-duplicate") and each.label is None,
+                command=each.command(name),
+            )
+            for each in found.findings
+        ],
+        note=found.note,
     )
 
 

@@ -1,4 +1,4 @@
-"""Changing the collection: add, remove, update, undo. All of it needs the token."""
+"""Changing the collection: add, remove, relabel, update, undo. All of it needs the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from sihash.database.answers import AddReport
+from sihash.database.answers import AddReport, RelabelReport
 from sihash.database.written_labels import written_labels
 from sihash.features import BadImage
 from sihash.server.bodies import MAX_IMAGE
@@ -19,11 +19,14 @@ from sihash.server.documentation import IMAGE_BODY, TOKEN, problems
 from sihash.server.models import (
     AddAnswer,
     Batch,
+    ClassRelabelling,
     Health,
     Ids,
     LabelText,
     Name,
     Rejected,
+    RelabelAnswer,
+    Relabelling,
     RemoveAnswer,
     UndoAnswer,
     UpdateOrder,
@@ -169,6 +172,44 @@ async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -
     return _removed(await service.write(service.database.remove_classes, labels))
 
 
+@router.post(
+    "/items/relabel",
+    response_model=RelabelAnswer,
+    responses=problems(404, 408, 413, 422, 503),
+    openapi_extra=TOKEN,
+)
+async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
+    """Give items another label, all or none. Searches go by it when the answer is there."""
+    database = service_of(request).database
+
+    def relabel() -> RelabelReport:
+        return database.relabel(order.ids, written_labels(database.labels(), [order.label])[0])
+
+    return _relabelled(await service_of(request).write(relabel))
+
+
+@router.post(
+    "/classes/relabel",
+    response_model=RelabelAnswer,
+    responses=problems(404, 408, 413, 422, 503),
+    openapi_extra=TOKEN,
+)
+async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseModel:
+    """Give all items of some classes another label: several become one, or one gets another name."""
+    service = service_of(request)
+    database = service.database
+    labels = await service.known_labels(database, order.classes)
+
+    def relabel() -> RelabelReport:
+        return database.relabel_classes(labels, written_labels(database.labels(), [order.label])[0])
+
+    return _relabelled(await service.write(relabel))
+
+
+def _relabelled(report: RelabelReport) -> RelabelAnswer:
+    return RelabelAnswer(version=report.version, relabelled=report.relabelled, label=report.label)
+
+
 def _removed(report: Any) -> RemoveAnswer:
     return RemoveAnswer(version=report.version, removed=report.removed)
 
@@ -186,7 +227,7 @@ async def versions(request: Request) -> BaseModel:
 
 @router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=TOKEN)
 async def undo(request: Request) -> BaseModel:
-    """Take back the last addition, removal or update."""
+    """Take back the last addition, removal, relabelling or update."""
     service = service_of(request)
     report = await service.write(service.database.undo)
     return UndoAnswer(version=report.version, undone=report.undone)

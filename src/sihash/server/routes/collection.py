@@ -14,6 +14,7 @@ from sihash.server.models import (
     BitsAnswer,
     ClassMargins,
     ComparisonAnswer,
+    DoctorAnswer,
     InfoAnswer,
     ItemModel,
     ItemsPage,
@@ -58,6 +59,15 @@ async def evaluation(request: Request) -> BaseModel:
     Measured on samples at the first request, which takes seconds to minutes, and again after a change.
     """
     return await service_of(request).evaluations.current()
+
+
+@router.get("/doctor", response_model=DoctorAnswer, responses=problems(422))
+async def doctor(request: Request) -> BaseModel:
+    """Labels that look wrong or are in conflict, and what mends each.
+
+    Looked for at the first request, which takes seconds to minutes, and again after a change.
+    """
+    return await service_of(request).diagnoses.current()
 
 
 @router.get("/items", response_model=ItemsPage, responses=problems(404, 422))
