@@ -193,13 +193,17 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
 def remove(reader: Reader, ids: Iterable[Any] | None, labels: Iterable[Any] = ()) -> RemoveReport:
     """Take items out of the collection, by id or by class; their files stay until a compaction."""
     with _changing(reader) as (writer, snapshot):
-        gone = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
+        gone = snapshot.ids_of(labels) if ids is None else _each_once(snapshot.living(ids))
         removed = ids_of_numbers(snapshot.catalogue, gone.tolist())
         if len(gone):
             writer.insert_removed(gone)
             writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
         version = snapshot.version
     return RemoveReport(version, removed)
+
+
+def _each_once(numbers: Array) -> Array:
+    return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
 
 
 def undo(reader: Reader) -> UndoReport:

@@ -48,9 +48,10 @@ def read(path: Path, label: str | None, asked: Asked) -> Collection:
             f"{path} needs a column of vectors ({', '.join(VECTOR_COLUMNS)}) or of image files "
             f"({', '.join(FILE_COLUMNS)}); it has {', '.join(columns)}."
         )
-    id_column = asked.id_column([name for name in columns if name != vector], ("id",), str(path))
+    usual = [name for name in ("id",) if name != label]
+    id_column = asked.id_column([name for name in columns if name != vector], usual, str(path))
     files = None if file is None else [_path(value, k, path) for k, value in enumerate(columns[file])]
-    name = "name" if files is None and "name" in columns else None
+    name = "name" if files is None and "name" in columns and label != "name" else None
     rest = [each for each in columns if each not in (label, vector, file, id_column, name)]
     return Collection(
         "a table of vectors" if files is None else "a table of files",

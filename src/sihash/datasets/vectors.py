@@ -215,11 +215,13 @@ def read_table(
     label_column = str(labels) if labels else next((c for c in LABEL_COLUMNS if c in names), None)
     if label_column and label_column not in names:
         raise ValueError(f"{path} has no column {label_column!r}; it has {', '.join(schema.names)}.")
-    id_column = asked.id_column(names, ("id",), str(path))
-    name_column = "name" if "name" in names and is_text(schema.field("name").type) else None
+    id_column = asked.id_column(names, [n for n in ("id",) if n != label_column], str(path))
+    name_column = (
+        "name" if "name" in names and label_column != "name" and is_text(schema.field("name").type) else None
+    )
     rest = {plain_name(n): n for n in names if n not in (label_column, id_column, name_column)}
     chosen = {name: rest[name] for name in asked.chosen(list(rest), str(path))}
-    wanted = [n for n in (label_column, id_column, name_column, *chosen.values()) if n]
+    wanted = list(dict.fromkeys(n for n in (label_column, id_column, name_column, *chosen.values()) if n))
     X: Any
     if mapped and _is_parquet(path):
         table = _open_table(path, wanted)
