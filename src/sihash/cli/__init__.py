@@ -15,6 +15,7 @@ from sihash.cli.demo import demo
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 from sihash.cli.info import info
+from sihash.cli.merge import merge
 from sihash.cli.output import all_told
 from sihash.cli.remove import remove
 from sihash.cli.reproduce import reproduce
@@ -32,7 +33,7 @@ app = typer.Typer(
 app.command()(all_told()(demo))
 PANELS: dict[str, list[Callable[..., None]]] = {
     "A database": [create, search, classify, add, remove, update, undo],
-    "Its upkeep": [info, evaluate, export, verify, compact, serve],
+    "Its upkeep": [info, evaluate, export, verify, compact, merge, serve],
     "Data and research": [extract, reproduce],
 }
 for panel, verbs in PANELS.items():

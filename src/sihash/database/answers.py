@@ -182,6 +182,16 @@ class CompactReport:
 
 
 @dataclass(frozen=True)
+class MergeReport:
+    """How many items came from each of two databases; ids of those of the second that the first had, too."""
+
+    version: int
+    n_first: int
+    n_second: int
+    skipped: list[Id]
+
+
+@dataclass(frozen=True)
 class Version:
     """A model version: how and when it was learned, from how many rows; whether searches use it now."""
 

@@ -22,6 +22,7 @@ from sihash.database import (
     evaluating,
     exporting,
     inspecting,
+    merging,
     present,
     searching,
     updating,
@@ -35,6 +36,7 @@ from sihash.database.answers import (
     Id,
     Item,
     Label,
+    MergeReport,
     Problem,
     RemoveReport,
     UndoReport,
@@ -175,7 +177,31 @@ class ImageDatabase:
         database.created_ = report
         return database
 
+    @classmethod
+    def merge(
+        cls,
+        path: str | os.PathLike[str],
+        first: str | os.PathLike[str],
+        second: str | os.PathLike[str],
+        *,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Make a database at ``path`` with the items of two others that share a model, and open it.
+
+        They do if one began as a copy of the other and neither was updated since. An item of the second
+        that the first has, too (the same id, content, label and columns; without an id of its own, the same
+        content), comes once. Two different items under one id are refused. Numbers of the second's items
+        change. The report is ``merged_`` of what is returned.
+        """
+        root = Path(path).expanduser().absolute()
+        with cls(first) as one, cls(second) as other:
+            report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, progress or silent)))
+        database = cls(root)
+        database.merged_ = report
+        return database
+
     created_: AddReport
+    merged_: MergeReport
 
     def close(self) -> None:
         """Let go of files; the database is not to be used afterwards."""

@@ -22,10 +22,10 @@ from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
-from sihash.datasets.vectors import NPZ_OWN, PREFIX
+from sihash.datasets.vectors import LABEL_COLUMNS, NPZ_OWN, PREFIX, VECTOR_COLUMNS
 from sihash.wholefile import whole_file
 
-PARQUET_OWN = ("id", "label", "name", "sha256", "code", "vector")
+PARQUET_OWN = ("id", "name", "sha256", "code", *LABEL_COLUMNS, *VECTOR_COLUMNS)
 MOST_TEXT = 1 << 30  # bytes of a column of text in an npz file, where every row takes as much as the longest
 
 

@@ -50,9 +50,10 @@ def plain_ids(values: Any, n: int) -> list[Id]:
     ids = [plain_id(value) for value in values]
     seen: dict[str, Id] = {}
     for own in ids:
-        other = seen.setdefault(folded(own), own)
-        if other is not own:
-            raise twins(other, own)
+        key = folded(own)
+        if key in seen:
+            raise twins(seen[key], own)
+        seen[key] = own
     return ids
 
 
