@@ -11,6 +11,8 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files
+from sihash.database.answers import Value
+from sihash.database.columns import Table, read_table
 from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
 from sihash.kernel import row_blocks
@@ -38,6 +40,14 @@ class Segment:
     features: Written
     codes: Array
     alive: Array
+    columns_file: Written | None = None
+
+    @cached_property
+    def columns(self) -> Table:
+        """What the source said of the items beside their labels."""
+        if self.columns_file is None:
+            return Table(len(self.ids), {})
+        return read_table(self.root, self.columns_file)
 
     @cached_property
     def ids(self) -> Array:
@@ -157,6 +167,15 @@ class Places:
         out = np.empty(len(ids), dtype=np.int64)
         for segment, places, rows in self._find_all(ids):
             out[places] = segment.classes[rows]
+        return out
+
+    def columns(self, ids: Array) -> list[dict[str, Value]]:
+        """What the columns say of items, in the order of ``ids``."""
+        out: list[dict[str, Value]] = [{}] * len(ids)
+        for segment, places, rows in self._find_all(ids):
+            if segment.columns_file is not None:
+                for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+                    out[place] = segment.columns.row(row)
         return out
 
     def sketches(self, ids: Array) -> Array:
