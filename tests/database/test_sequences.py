@@ -137,7 +137,7 @@ class Sequences(RuleBasedStateMachine):
             with pytest.raises(NoSuchItem):
                 self.db.remove([*list(self.items)[:1], number])
 
-    @rule(strategy=st.sampled_from(["incremental", "incremental", "incremental", "scratch"]))
+    @rule(strategy=st.sampled_from(["incremental", "incremental", "incremental", "relearn"]))
     def update(self, strategy):
         labelled = {item[3] for item in self.items.values() if item[0] is not None}
         classes = {item[0] for item in self.items.values()} - {None}

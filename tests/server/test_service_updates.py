@@ -69,7 +69,7 @@ def test_an_update_to_its_end(two_workers, digits):
         assert kept.scores == last.scores
         assert client.undo().undone == "update"
         assert client.info().version == version
-        assert client.update(strategy="scratch").state == "done"
+        assert client.update(strategy="relearn").state == "done"
 
 
 def test_metrics_are_of_all_workers_together(two_workers):
@@ -128,7 +128,7 @@ def test_an_update_that_cannot_be_done_says_why(template, tmp_path):
 
 def test_stopping_the_service_stops_its_update(template, tmp_path):
     updates = Updates(str(shutil.copytree(template, tmp_path / "digits")), str(tmp_path))
-    updates.start("scratch", True)
+    updates.start("relearn", False, True)
     updates.stop()
     assert updates.state().state == "failed"
 
@@ -201,7 +201,7 @@ def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path,
     filtered = "/v1/items/1/search?class=3"
     before = in_process.get(filtered).json()
     with ImageDatabase(tmp_path / "digits") as database:
-        assert database.update("scratch").version == before["version"] + 1
+        assert database.update("relearn").version == before["version"] + 1
     is_loaded = threading.Event()
 
     def slow(*arguments):
@@ -225,7 +225,7 @@ def test_what_the_processes_of_a_service_are_given(template, tmp_path, monkeypat
     if of_the_user:
         monkeypatch.setenv(THREADS, of_the_user)
     with running(shutil.copytree(template, tmp_path / "digits")) as service, service.client() as client:
-        client.start_update("scratch")
+        client.start_update("relearn")
         given = {}
         for pid in children_of(service.process.pid):
             place = Path(f"/proc/{pid}")
