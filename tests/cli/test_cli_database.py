@@ -81,8 +81,8 @@ class TestCreateAndAdd:
             "exact",
             "--engine",
             "disk",
-            "--per-class",
-            "5",
+            "--training-rows",
+            "all",
             "--size",
             "4",
         ]
@@ -93,7 +93,7 @@ class TestCreateAndAdd:
         with ImageDatabase(place / "new") as database:
             facts = database.info()
             assert (facts["n_bits"], facts["n_features"], facts["thumbnails"]) == (8, 48, False)
-            assert database.versions()[0].n_training == 10
+            assert database.versions()[0].n_training == len(database)
 
     def test_rejected_files_are_listed_and_the_code_is_3(self, place):
         shutil.copy(place / "broken.png", place / "first" / "dark" / "broken.png")

@@ -747,7 +747,7 @@ def test_missing_and_truncated_files_are_named(template, folder, what):
         root = small.copy(template, folder / f"{number}")
         paths = [root / what] if what.endswith("sqlite") else sorted((root / what).iterdir())
         for path in paths:
-            if ".learner-" in path.name:
+            if ".training-state-" in path.name:
                 continue
             data = path.read_bytes()
             if damage == "missing":

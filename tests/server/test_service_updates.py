@@ -99,7 +99,7 @@ def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tm
         database.add(list(new_images(digits).values()), labels=["new"] * 40)
         updates = Updates(str(copy), str(tmp_path))
         assert updates.state().state == "idle"
-        updates.start("incremental", False)
+        updates.start("incremental", False, False)
         other = Updates(str(copy), str(tmp_path))  # as another worker sees it
         assert other.state().state == "running"
         os.kill(updates._process.pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tm
         assert updates.state().state == other.state().state == "failed"
         assert "interrupted" in other.state().error
         version = database.version
-        other.start("incremental", False)
+        other.start("incremental", False, False)
         wait_until(lambda: other.state().state == "done")
         assert database.version == version + 1
         assert database.verify() == []
@@ -118,7 +118,7 @@ def test_an_update_that_cannot_be_done_says_why(template, tmp_path):
     with ImageDatabase(copy) as database:
         database.remove_classes([str(label) for label in range(1, FIRST_CLASSES)])
     updates = Updates(str(copy), str(tmp_path))
-    updates.start("incremental", False)
+    updates.start("incremental", False, False)
     wait_until(lambda: updates.state().state != "running")
     state = updates.state()
     assert state.state == "failed"
