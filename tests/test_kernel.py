@@ -150,8 +150,8 @@ def test_anchors_of_classes_lie_in_their_class():
     Z, y = clustered()
     for n_anchors, expected in ((100, 100), (3, 20)):
         shares = shares_of_classes(np.bincount(y), n_anchors)
-        rows = rows_for_anchors(y, shares, np.random.RandomState(0))
-        anchors, classes, _ = class_anchors(Z[rows], y[rows], shares, np.random.RandomState(0))
+        rows = rows_for_anchors(y, shares, "classes", np.random.RandomState(0))
+        anchors, classes, _ = class_anchors(Z[rows], y[rows], shares, "classes", np.random.RandomState(0))
         assert len(anchors) == len(classes) == expected
         np.testing.assert_allclose(np.linalg.norm(anchors, axis=1), 1, atol=1e-5)
         nearest = np.argmax(anchors @ Z.T, axis=1)

@@ -1,4 +1,4 @@
-"""Where the anchors of the kernel lie: rows drawn at random, k-means centres, or k-means centres by class."""
+"""Where the anchors of the kernel lie: k-means centres or rows of every class, or k-means centres of all."""
 
 from __future__ import annotations
 
@@ -46,28 +46,36 @@ def shares_of_classes(sizes: Array, n_anchors: int) -> Array:
     return np.minimum(shares, sizes)
 
 
-def rows_for_anchors(y: Array, shares: Array, rng: np.random.RandomState) -> Array:
+def rows_for_anchors(y: Array, shares: Array, how: str, rng: np.random.RandomState) -> Array:
     """Numbers of the rows that the anchors of each class are made of, class after class."""
     shuffled = rng.permutation(len(y))
     order = shuffled[np.argsort(y[shuffled], kind="stable")]
     starts = np.searchsorted(y[order], np.arange(len(shares) + 1))
-    wanted = np.where(shares == 1, MEAN_ROWS, KMEANS_ROWS * shares)
+    wanted = n_rows_wanted(shares, how)
     rank = np.arange(len(order)) - starts[y[order]]
     return order[rank < wanted[y[order]]]
 
 
-def class_anchors(
-    Z: Array, y: Array, shares: Array, rng: np.random.RandomState
-) -> tuple[Array, Array, Array]:
-    """Unit-length k-means centres inside every class, the class of each, and what they are made of.
+def n_rows_wanted(shares: Array, how: str) -> Array:
+    """Rows of each class that its anchors are chosen from."""
+    return shares if how == "random" else np.where(shares == 1, MEAN_ROWS, KMEANS_ROWS * shares)
 
-    Rows ``Z`` come class after class (`rows_for_anchors`). A class with one anchor is its mean.
+
+def class_anchors(
+    Z: Array, y: Array, shares: Array, how: str, rng: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """Anchors of every class, the class of each, and what they are made of.
+
+    Rows ``Z`` come class after class (`rows_for_anchors`). ``how`` "random" takes rows as they are; else they
+    are unit-length k-means centres, and a class with one anchor is its mean.
     """
     starts = np.searchsorted(y, np.arange(len(shares) + 1))
     seeds = rng.randint(2**31 - 1, size=len(shares))
 
     def centres(k: int) -> tuple[Array, Array]:
         own = Z[starts[k] : starts[k + 1]]
+        if how == "random":
+            return choose_anchors(own, int(shares[k]), how, np.random.RandomState(seeds[k]))
         if shares[k] == 1:
             return _unit(own.mean(axis=0, keepdims=True)), _paired(np.arange(len(own))) * [[1], [0]]
         return choose_anchors(own, int(shares[k]), "kmeans", np.random.RandomState(seeds[k]))

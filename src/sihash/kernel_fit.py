@@ -89,12 +89,14 @@ def _pick_anchors(
             UserWarning,
             stacklevel=4,
         )
-    if anchors == "classes":
+    if anchors != "kmeans":
         shares = shares_of_classes(np.bincount(numbers), n)
-        rows = rows_for_anchors(numbers, shares, rng)
-        points, classes, made_of = class_anchors(_normalised(X, rows, mean), numbers[rows], shares, rng)
+        rows = rows_for_anchors(numbers, shares, anchors, rng)
+        points, classes, made_of = class_anchors(
+            _normalised(X, rows, mean), numbers[rows], shares, anchors, rng
+        )
         return points, classes, renamed(made_of, rows)
-    rows = rng.permutation(len(X))[: n if anchors == "random" else KMEANS_ROWS * n]
+    rows = rng.permutation(len(X))[: KMEANS_ROWS * n]
     points, made_of = choose_anchors(_normalised(X, rows, mean), n, anchors, rng)
     return points, None, renamed(made_of, rows)
 

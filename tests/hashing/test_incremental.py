@@ -125,11 +125,11 @@ def test_the_report_says_what_was_saved():
 
 def test_anchors_that_belong_to_no_class_stay():
     X, y = blobs(600)
-    hasher = small(anchors="random").fit(X, y)
+    hasher = small(anchors="kmeans").fit(X, y)
     anchors = hasher.kernel_.anchors
     assert hasher.remove_classes([0]).kernel_.anchors is anchors
     kept = y != 0
-    assert mAP(hasher) > mAP(small(anchors="random").fit(X[kept], y[kept])) - MAP_MARGIN
+    assert mAP(hasher) > mAP(small(anchors="kmeans").fit(X[kept], y[kept])) - MAP_MARGIN
 
 
 # Laws.
@@ -274,7 +274,7 @@ def test_a_long_sequence_ends_where_a_fit_from_scratch_would(seed):
 
 def test_with_the_same_kernel_and_words_updates_reach_the_same_optimum():
     X, y = blobs(900)
-    hasher = small(anchors="random", tol=1e-4).fit(X[:600], y[:600])
+    hasher = small(anchors="kmeans", tol=1e-4).fit(X[:600], y[:600])
     words = hasher._training.table.main_words(hasher._training.live)
     anchors = hasher.kernel_.anchors
     hasher.add(X[600:], y[600:]).remove(range(300))
@@ -609,10 +609,13 @@ def assert_anchors_fit_the_classes(hasher, n_anchors):
 
 
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
-@pytest.mark.parametrize("kernel", ["rbf", "rbf+linear"])
-def test_words_never_move_and_anchors_follow_their_classes(solver, kernel):
+@pytest.mark.parametrize(
+    ("kernel", "how"), [("rbf", "classes"), ("rbf+linear", "classes"), ("rbf", "random")]
+)
+def test_words_never_move_and_anchors_follow_their_classes(solver, kernel, how):
     X, y = blobs(1500, n_classes=10)
-    hasher = small(n_bits=24, n_anchors=60, solver=solver, kernel=kernel).fit(X[y < 3], y[y < 3])
+    hasher = small(n_bits=24, n_anchors=60, solver=solver, kernel=kernel, anchors=how)
+    hasher.fit(X[y < 3], y[y < 3])
     words = words_of(hasher)
     for change in (
         lambda: hasher.add(X[y == 3], y[y == 3]),

@@ -93,6 +93,7 @@ def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
     monkeypatch.setattr(
         TrainingState, "run", lambda self, report: (training.append(self), run(self, report))[1]
     )
+    monkeypatch.setattr(module, "start", lambda work: lambda done=work(): done)  # one phase after the other
     for name in ("solve_svms", "solve_multiclass", "descend"):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
     hasher = small(solver=solver, codebook="separated", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from sihash._typing import Array
-from sihash.anchors import KMEANS_ROWS, MEAN_ROWS, class_anchors, rows_for_anchors, shares_of_classes
+from sihash.anchors import MEAN_ROWS, class_anchors, n_rows_wanted, rows_for_anchors, shares_of_classes
 from sihash.hashing.class_sample import joined
 from sihash.hashing.training_state import NewRows, TrainingState
 from sihash.kernel import KernelMap, normalise
@@ -29,11 +29,12 @@ LOST = 0.25  # of the rows that an anchor is the mean of: with more of them gone
 
 
 def follow_classes(
-    training: TrainingState, new: NewRows | None, n_anchors: int, rng: np.random.RandomState
+    training: TrainingState, new: NewRows | None, n_anchors: int, how: str, rng: np.random.RandomState
 ) -> bool:
     """Bring anchors, Φ and weights to the classes that there will be; False if nothing has to change.
 
-    ``training`` has lost the rows that go, and not yet taken those that come.
+    ``training`` has lost the rows that go, and not yet taken those that come. New anchors are chosen as
+    ``how`` says (`sihash.anchors`).
     """
     kernel = training.kernel
     if kernel.anchor_classes is None or kernel.made_of is None:
@@ -49,7 +50,7 @@ def follow_classes(
     missing = np.where(too_few, shares - have, 0)
     if stays.all() and not missing.any():
         return False
-    more = _chosen(training, new, missing, rng)
+    more = _chosen(training, new, missing, how, rng)
     _change(training, np.flatnonzero(stays), more)
     return True
 
@@ -91,7 +92,7 @@ def _kept(training: TrainingState, wanted: Array) -> Array:
 
 
 def _chosen(
-    training: TrainingState, new: NewRows | None, missing: Array, rng: np.random.RandomState
+    training: TrainingState, new: NewRows | None, missing: Array, how: str, rng: np.random.RandomState
 ) -> KernelMap:
     """So many more anchors for each class, chosen from its rows, those there and those to come."""
     kernel = training.kernel
@@ -99,21 +100,21 @@ def _chosen(
         none = np.empty(0, dtype=np.intp)
         nothing = np.stack([none, none])
         return replace(kernel, anchors=kernel.anchors[:0], anchor_classes=none, made_of=nothing)
-    X, y, keys = _rows_of(training, new, missing)
-    rows = rows_for_anchors(y, missing, rng)
+    X, y, keys = _rows_of(training, new, missing, how)
+    rows = rows_for_anchors(y, missing, how, rng)
     Z = normalise(X[rows], kernel.mean).astype(np.float32, copy=False)
     shares = np.minimum(missing, np.bincount(y[rows], minlength=len(missing)))
-    points, classes, made_of = class_anchors(Z, y[rows], shares, rng)
+    points, classes, made_of = class_anchors(Z, y[rows], shares, how, rng)
     return replace(kernel, anchors=points, anchor_classes=classes, made_of=renamed(made_of, keys[rows]))
 
 
-def _rows_of(training: TrainingState, new: NewRows | None, missing: Array) -> tuple[Array, ...]:
+def _rows_of(training: TrainingState, new: NewRows | None, missing: Array, how: str) -> tuple[Array, ...]:
     """Vectors, class numbers and keys of enough rows of each class that lacks anchors, in the order of keys.
 
     Which rows depends on their keys, not on where they lie.
     """
     sizes = _sizes_to_be(training, new)
-    wanted = np.where(missing == 1, MEAN_ROWS, KMEANS_ROWS * missing)
+    wanted = n_rows_wanted(missing, how)
     share = 2 * wanted / np.maximum(sizes, 1)
     share = np.where(missing > 0, np.maximum(share, MEAN_ROWS / np.maximum(sizes, 1)), 0)
     parts = []

@@ -57,7 +57,7 @@ def _let_go(training: TrainingState) -> None:
     class_of = dict(zip(keys[~stays].tolist(), numbers[~stays].tolist(), strict=True))
     for name in [name for name, key in training.key_of.items() if key in class_of]:
         training.outside[name] = class_of[training.key_of.pop(name)]
-    _leave(training, "key", keys[~stays])
+    _leave(training, "key", keys[~stays], int(np.count_nonzero(~stays)))
 
 
 def _keys_and_classes(block: Block) -> tuple[Array, Array]:
@@ -170,7 +170,7 @@ def _new_block(rows: RowBlocks, table: dict[str, Array], n: int) -> Block:
 def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
     """Take rows out by their ids; a class that loses its last row goes with it."""
     keys = [training.key_of.pop(name) for name in ids if training.outside.pop(name, None) is None]
-    _leave(training, "key", np.array(keys, dtype=np.int64))
+    _leave(training, "key", np.array(keys, dtype=np.int64), len(keys))
 
 
 def leave_classes(training: TrainingState, numbers: Array) -> None:
@@ -179,8 +179,9 @@ def leave_classes(training: TrainingState, numbers: Array) -> None:
     training.outside = {name: k for name, k in training.outside.items() if k not in gone}
     leaves = np.zeros(len(training.labels), dtype=bool)
     leaves[numbers] = True
-    _forget(training, np.concatenate(training.svms.rows.map(_leaving, leaves)))
-    _leave(training, "y", numbers)
+    keys = np.concatenate(training.svms.rows.map(_leaving, leaves))
+    _forget(training, keys)
+    _leave(training, "y", numbers, len(keys))
 
 
 def _forget(training: TrainingState, keys: Array) -> None:
@@ -192,13 +193,18 @@ def _forget(training: TrainingState, keys: Array) -> None:
         del training.key_of[name]
 
 
-def _leave(training: TrainingState, name: str, values: Array) -> None:
+def _leave(training: TrainingState, name: str, values: Array, n: int) -> None:
+    """Take ``n`` rows out. If few stay, what they sum up to is cheaper to find than what the others did."""
     svms, table = training.svms, training.table
-    sums = svms.rows.total(drop, svms.counter(), name, values, len(table.counts))
+    few_stay = 2 * n > len(svms.rows)
+    counter = None if few_stay else svms.counter()
+    sums = svms.rows.total(drop, counter, name, values, len(table.counts))
     if sums:
-        svms.count(sums[:-1], -1)
         table.count_out(sums[-1])
+        svms.count(sums[:-1], -1)
     _tidy(training)
+    if few_stay and len(svms.rows):
+        svms.recount()
 
 
 def _leaving(block: Block, leaves: Array) -> Array:
@@ -207,19 +213,19 @@ def _leaving(block: Block, leaves: Array) -> Array:
 
 
 def drop(
-    block: Block, counter: RowCounter, name: str, values: Array, n_pairs: int
+    block: Block, counter: RowCounter | None, name: str, values: Array, n_pairs: int
 ) -> tuple[Array, ...] | None:
     """Take the rows out whose ``name`` is among ``values``; returns what they summed up to, then pairs."""
     rows = np.flatnonzero(np.isin(block[name], values))
-    sums = counter.leave(block, rows)
-    if sums is None:
+    if not len(rows):
         return None
+    sums = None if counter is None else counter.leave(block, rows)
     pairs = np.bincount(block["pair"][rows], minlength=n_pairs)
     if len(rows) == block.n:
         block.n = 0
     else:
         uninterrupted(partial(block.drop, rows))
-    return *sums, pairs
+    return *(sums or ()), pairs
 
 
 def _tidy(training: TrainingState) -> None:

@@ -84,7 +84,8 @@ class SIH(HashFunctions):
     anchors : {"classes", "kmeans", "random"} or array of shape (n_anchors, n_features)
         Centres of a short k-means inside every class, shared out by class size (one per class at least, also
         where that makes more than ``n_anchors``); centres of one over all rows; rows drawn at random (as in
-        the paper); or given points (in the space of ``X``).
+        the paper), each class its share; or given points (in the space of ``X``). Those that belong to
+        classes come and go with them.
     kernel : {"rbf", "linear", "rbf+linear"}
         The features: those of the anchors, the centred unit vector itself (``sign(w·x + β)``, much cheaper
         to encode, for good embeddings), or both.
@@ -302,8 +303,11 @@ class SIH(HashFunctions):
                 report.n_removed = training.n_known - twin.n_known
                 new = None if X is None else self._arrivals(twin, X, y, ids)
                 _check_classes(twin, new)
+                if new is not None and len(new.y) > len(twin.svms.rows):
+                    twin.svms.forget()  # most rows are new: a start from 0 takes fewer steps
             with report.phase("anchors"):
-                follow_classes(twin, new, self.n_anchors, rng)
+                how = self.anchors if isinstance(self.anchors, str) else "given"
+                follow_classes(twin, new, self.n_anchors, how, rng)
             with report.phase("rows"):
                 if new is not None:
                     learned = isinstance(self.codebook, str) and self.codebook == "learned"

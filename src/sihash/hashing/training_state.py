@@ -142,9 +142,10 @@ class TrainingState:
                     coef = self.class_svm.W
                     flips = descend(self.svms, self.table, coef, self._positions(), s.lam * s.C_b, s.gamma)
             report.rounds.append(Round(solution.n_steps, solution.gap, solution.is_proved, flips))
-            if not flips.any():
+            if flips.any():
+                self.svms.rows.checkpoint()
+            if flips.sum() <= s.few_flips * len(self.svms.rows) * s.n_bits:
                 break
-            self.svms.rows.checkpoint()
 
     def with_rows(self, work: Callable[[], Result]) -> Result:
         """``work()``, and once more if rows were lost and had to be brought back."""

@@ -106,14 +106,12 @@ class SmoothSVMs(SVMs):
 
     def start_from(self, W: Array) -> None:
         self.W = W.copy()
-        self.restart()
-        lost = np.flatnonzero(self.upper() > self.at_zero)
-        if len(lost):
-            self.W[lost] = 0
-            self.evaluate(lost)
+        self.recount()
 
     def with_columns(self, rows: RowBlocks, kept: Array, at: int, n_new: int) -> SmoothSVMs:
         changed = SmoothSVMs(rows, self.C)
+        if n_new > len(kept) or not self.W.any():
+            return changed  # most is new: a start from 0 takes fewer steps
         changed.width = self.width.copy()
         W = self.W[:, kept]
         if self.gram is not None and len(kept) < self.W.shape[1]:
@@ -123,13 +121,26 @@ class SmoothSVMs(SVMs):
         changed.start_from(widened(W, at, n_new))
         return changed
 
+    def recount(self) -> None:
+        self.are_summed = False  # the next solve begins with it
+
+    def forget(self) -> None:
+        super().forget()
+        self.width, self.gram = np.full(self.m, WIDTH), None
+
     def restart(self) -> None:
+        """Sum up what the rows give at the weights, or at 0 where that is better (paper, appendix)."""
         self.evaluate(np.arange(self.m))
+        lost = np.flatnonzero(self.upper() > self.at_zero)
+        if len(lost):
+            self.W[lost] = 0
+            self.evaluate(lost)
         self.are_summed = True
 
     def counter(self) -> GradientCounter:
         every = None if self.gram is None else self.gram.every
-        return GradientCounter(self.W.T.astype(np.float32), self.width.astype(np.float32), every)
+        W, width = self.W.T.astype(np.float32), self.width.astype(np.float32)
+        return GradientCounter(W, width, every, self.are_summed)
 
     def count(self, sums: list[Array], sign: int = 1) -> None:
         for name, values in zip(_SUMS, sums, strict=False):
@@ -349,12 +360,13 @@ class GradientCounter(RowCounter):
 
     width: Array
     every: int | None  # of the rows in the Gram matrix, if there is one
+    counts: bool  # False where the sums are to be found again anyway
 
     def product(self, Phi: Array) -> tuple[Array, int] | None:
         return None if self.every is None else (sample_product(Phi, self.every), len(Phi))
 
     def enter(self, block: Block, rows: slice | Array) -> Sums | None:
         Phi, Y = block["Phi"][rows], block["Y"][rows]
-        return hinge_sums(Phi, Y, Phi @ self.W, self.width) if len(Y) else None
+        return hinge_sums(Phi, Y, Phi @ self.W, self.width) if len(Y) and self.counts else None
 
     leave = enter

@@ -121,6 +121,15 @@ class SVMs:
         """Go on from the weights alone: what the blocks kept of the solver is lost."""
         raise NotImplementedError
 
+    def recount(self) -> None:
+        """Rows have changed without being counted: what they sum up to is to be found again."""
+        self.restart()
+
+    def forget(self) -> None:
+        """Begin at weights of 0."""
+        self.W = np.zeros_like(self.W)
+        self.recount()
+
     # Rows that change. Blocks count them in and out with a `counter`; `count` takes what they sum up to.
 
     def counter(self) -> RowCounter:
