@@ -23,7 +23,9 @@ POOL, POOL_LABELS = small.rows(40, seed=77, classes=5)
 
 
 class Sequences(RuleBasedStateMachine):
-    """``items`` maps id to (label, content); ``history`` holds what undoing needs."""
+    """``items`` maps id to (label, content); ``learned`` id to the label that it was learned as; ``history``
+    holds what undoing needs.
+    """
 
     template = None  # set by the test
 
@@ -34,7 +36,7 @@ class Sequences(RuleBasedStateMachine):
         self.db, self.reader = ImageDatabase(self.root), ImageDatabase(self.root)
         self.items = {i.id: (i.label, i.sha256) for i in self.db.items(limit=1000)}
         self.next_id, self.version, self.versions, self.history = len(self.items), 1, 1, []
-        self.learned = set(self.items)
+        self.learned = self.labelled()
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -42,8 +44,11 @@ class Sequences(RuleBasedStateMachine):
             self.reader.close()
             self.folder.__exit__(None, None, None)
 
+    def labelled(self):
+        return {number: label for number, (label, _) in self.items.items() if label is not None}
+
     def remember(self):
-        self.history.append((dict(self.items), self.version, set(self.learned)))
+        self.history.append((dict(self.items), self.version, dict(self.learned)))
 
     @rule(numbers=st.lists(st.integers(0, len(POOL) - 1), min_size=1, max_size=5), labelled=st.booleans())
     def add(self, numbers, labelled):
@@ -82,6 +87,28 @@ class Sequences(RuleBasedStateMachine):
             self.remember()
             self.items = {number: own for number, own in self.items.items() if number not in gone}
 
+    @precondition(lambda self: self.items)
+    @rule(data=st.data(), label=st.sampled_from([None, 0, 1, 2, 3, 7]))
+    def relabel(self, data, label):
+        chosen = data.draw(st.sets(st.sampled_from(sorted(self.items)), min_size=1, max_size=4))
+        changed = {number for number in chosen if self.items[number][0] != label}
+        assert set(self.db.relabel(chosen, label).relabelled) == changed
+        if changed:
+            self.remember()
+            self.items.update({number: (label, self.items[number][1]) for number in changed})
+
+    @rule(old=st.integers(0, 5), label=st.sampled_from([None, 1, 8]))
+    def relabel_class(self, old, label):
+        own = {number for number, (known, _) in self.items.items() if known == old}
+        changed = set() if old == label else own
+        try:
+            assert set(self.db.relabel_classes([old], label).relabelled) == changed
+        except NoSuchItem:
+            assert not own
+        if changed:
+            self.remember()
+            self.items.update({number: (label, self.items[number][1]) for number in changed})
+
     @rule(number=st.integers(-2, 200))
     def remove_what_is_not_there(self, number):
         if number not in self.items:
@@ -90,11 +117,11 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(strategy=st.sampled_from(["incremental", "incremental", "incremental", "scratch"]))
     def update(self, strategy):
-        labelled = {number for number, (label, _) in self.items.items() if label is not None}
-        classes = {self.items[number][0] for number in labelled}
+        labelled = self.labelled()
         nothing_new = strategy == "incremental" and labelled == self.learned
+        some_stay = bool(labelled.items() & self.learned.items())
         if not nothing_new and (
-            len(classes) < 2 or (strategy == "incremental" and not labelled & self.learned)
+            len(set(labelled.values())) < 2 or (strategy == "incremental" and not some_stay)
         ):
             with pytest.raises(DatabaseError):
                 self.db.update(strategy)
@@ -129,6 +156,11 @@ class Sequences(RuleBasedStateMachine):
     def check_files(self):
         assert verify(self.root) == []
 
+    @rule()
+    def count_what_waits(self):
+        changed = self.labelled().items() ^ self.learned.items()
+        assert self.db.info()["n_waiting"] == len({number for number, _ in changed})
+
     @invariant()
     def looks_like_the_dictionary(self):
         if not hasattr(self, "db"):
@@ -138,7 +170,7 @@ class Sequences(RuleBasedStateMachine):
             assert {i.id: (i.label, i.sha256) for i in found} == self.items
             assert db.version == self.version
             answer = db.search(small.QUERIES[:1], k=len(found) + 1, rank="hamming")[0]
-            assert sorted(hit.id for hit in answer.hits) == sorted(self.items)
+            assert {hit.id: hit.label for hit in answer.hits} == {n: own[0] for n, own in self.items.items()}
             codes = {i.id: i.code for i in found}
             assert all(codes[hit.id] == hit.code for hit in answer.hits)
         hasher, X = self.db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))

@@ -221,7 +221,7 @@ def _tell_confused(small: Label, large: Label, share: float) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
         reason = (
             f"{small} and {large} cannot be told apart: hash functions that never saw an item take one for "
-            f"the other in {100 * share:.0f} % of the cases (guessing: 50 %); join them if they mean one thing"
+            f"the other in {100 * share:.0f} % of cases (guessing: 50 %); join them if they mean one thing"
         )
         return reason, merge_command(small, large), None
 
