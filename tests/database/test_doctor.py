@@ -50,7 +50,8 @@ def test_flipped_labels_are_found_with_what_they_should_be(folder):
     assert sorted(finding.items[0].id for finding in wrong) == flipped
     assert all(finding.label == y[finding.items[0].id] for finding in wrong)
     certainties = [finding.certainty for finding in wrong]
-    assert certainties == sorted(certainties, reverse=True) and certainties[-1] > 0.98
+    assert certainties == sorted(certainties, reverse=True)
+    assert certainties[-1] > 0.98
     first = wrong[0]
     number, own, right = first.items[0].id, first.items[0].label, first.label
     assert first.command("my db") == f"sihash relabel 'my db' {number} {right}"

@@ -70,13 +70,12 @@ def load_learner(root: Path, file: files.Written, places: Places, width: int) ->
     return hasher.attach_vectors(places.vectors(np.array(hasher.ids_, dtype=np.int64), width))
 
 
-def as_learned(training: Training, learned: Array) -> Array:
-    """Which of the rows were learned from with the labels that they have now; ``learned`` is a `record`."""
-    places = np.minimum(np.searchsorted(learned["id"], training.ids), max(len(learned) - 1, 0))
+def as_learned(ids: Array, classes: Array, learned: Array) -> Array:
+    """Which items were learned from with the class that they have now; ``learned`` is a `record`."""
     if not len(learned):
-        return np.zeros(len(training.ids), dtype=bool)
-    same = learned[places]
-    return (same["id"] == training.ids) & (same["class"] == training.classes)
+        return np.zeros(len(ids), dtype=bool)
+    same = learned[np.minimum(np.searchsorted(learned["id"], ids), len(learned) - 1)]
+    return (same["id"] == ids) & (same["class"] == classes)
 
 
 def update(
@@ -87,7 +86,7 @@ def update(
     ``learned`` is the `record` of the rows that it knows. One with another label goes and comes.
     """
     known = np.array(hasher.ids_, dtype=np.int64)
-    fresh = np.flatnonzero(~as_learned(training, learned))
+    fresh = np.flatnonzero(~as_learned(training.ids, training.classes, learned))
     gone = np.setdiff1d(known, np.delete(training.ids, fresh))
     labels = [training.labels[k] for k in fresh]
     if not len(gone) and not len(fresh):

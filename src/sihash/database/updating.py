@@ -134,9 +134,9 @@ def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
 def n_waiting(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> int:
     """How many items came, went or were relabelled since the version in force was learned."""
     learned = learned_rows(root, catalogue, snapshot.version)
-    training = _training(snapshot, learned["id"])
-    fresh = training.ids[~learning.as_learned(training, learned)]
-    return len(np.union1d(np.setdiff1d(learned["id"], training.ids), fresh))
+    ids, classes = to_learn_from(snapshot, learned["id"])
+    fresh = ids[~learning.as_learned(ids, classes, learned)]
+    return len(fresh) + len(np.setdiff1d(learned["id"], ids))
 
 
 def _learn(
