@@ -115,6 +115,16 @@ def _file(picture, kind):
     return file.getvalue()
 
 
+def test_of_two_that_are_the_same_the_doubted_one_is_to_change(folder):
+    X, y = blobs()
+    given = [*y.tolist(), int(y[50])]
+    given[50] = (y[50] + 1) % N_CLASSES
+    twin = X[50:51] * np.float32(1 + 1e-6)
+    (pair,) = of_kind(made(folder, np.vstack([X, twin]), given).doctor(), "conflict")
+    assert [item.id for item in pair.items] == [50, 320]
+    assert (pair.label, pair.command("DB")) == (y[50], f"sihash relabel DB 50 {y[50]}")
+
+
 def test_near_duplicates_are_pairs_that_stand_out(folder):
     X, y = blobs()
     twins = X[[4, 50]] + 0.003 * np.random.default_rng(3).normal(size=(2, WIDTH)).astype(np.float32)

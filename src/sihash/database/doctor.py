@@ -54,7 +54,9 @@ def examine(snapshot: Snapshot, limit: int, items_of: Items) -> Diagnosis:
         log_r, votes = unseen.mixed(examined, asked, own)
         drafts["wrong label"] = _wrong_labels(snapshot, examined, asked, own, log_r, votes)
         drafts["confused classes"] = _confused_classes(snapshot, examined)
-    drafts["conflict"], drafts["near-duplicate"] = _duplicates(snapshot, pairs_of(snapshot, asked_ids, found))
+    doubted = {draft.ids[0] for draft in drafts["wrong label"]}
+    pairs = pairs_of(snapshot, asked_ids, found)
+    drafts["conflict"], drafts["near-duplicate"] = _duplicates(snapshot, pairs, doubted)
     drafts["small class"] = _small_classes(snapshot)
     findings = [finding for kind, each in drafts.items() for finding in _told(kind, each, limit, items_of)]
     counts = {kind: len(each) for kind, each in drafts.items()}
@@ -113,32 +115,37 @@ def _tell_wrong_label(
     return tell
 
 
-def _duplicates(snapshot: Snapshot, pairs: Pairs) -> tuple[list[_Draft], list[_Draft]]:
-    """Pairs with the same vector and different labels, and all others."""
+def _duplicates(snapshot: Snapshot, pairs: Pairs, doubted: set[int]) -> tuple[list[_Draft], list[_Draft]]:
+    """Pairs with the same vector and different labels, and all others.
+
+    The later one is to change, unless only the label of the earlier one is ``doubted``.
+    """
     conflicts: list[_Draft] = []
     near: list[_Draft] = []
-    for (one, other), cosine in pairs.items():
-        labels = snapshot.labels(np.array([one, other]))
+    for (earlier, later), cosine in pairs.items():
+        labels = snapshot.labels(np.array([earlier, later]))
         differ = None not in labels and labels[0] != labels[1]
         same = cosine >= SAME
-        # The later one is to change: it comes first.
-        draft = _Draft(-cosine, min(1.0, cosine), [other, one], _tell_pair(same, differ, cosine))
+        order = [later, earlier]
+        if differ and earlier in doubted and later not in doubted:
+            order.reverse()
+        draft = _Draft(-cosine, min(1.0, cosine), order, _tell_pair(same, differ, cosine))
         (conflicts if same and differ else near).append(draft)
     return conflicts, near
 
 
 def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
-        later, earlier = items
+        changes, stays = items
         if same:
-            alike = "the same content" if later.sha256 == earlier.sha256 else "the same vector"
+            alike = "the same content" if changes.sha256 == stays.sha256 else "the same vector"
         else:
             alike = f"almost the same vector (cosine {cosine:.4f})"
-        reason = f"items {earlier.id} and {later.id} have {alike}"
+        reason = f"items {stays.id} and {changes.id} have {alike}"
         if differ:
-            reason += f" and different labels, {earlier.label} and {later.label}"
-            return reason, relabel_command(later, earlier.label), earlier.label
-        return reason, ("remove", "--id", str(later.id)), None
+            reason += f" and different labels, {stays.label} and {changes.label}"
+            return reason, relabel_command(changes, stays.label), stays.label
+        return reason, ("remove", "--id", str(changes.id)), None
 
     return tell
 
