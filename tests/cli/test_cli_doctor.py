@@ -67,6 +67,20 @@ def test_the_text_and_the_page_give_reason_and_command(path, tmp_path):
     assert "no picture" in html
 
 
+def test_items_with_ids_of_the_user(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = (rng.normal(size=(3, 16))[y] + 0.3 * rng.normal(size=(120, 16))).astype(np.float32)
+    labels, ids = [("cat", "dog", "cow")[k] for k in y], [f"-{k} x" for k in range(120)]
+    labels[6] = "dog"
+    ImageDatabase.create(tmp_path / "db", X, labels, ids=ids, n_bits=8, n_anchors=30).close()
+    (finding,) = json.loads(invoke("doctor", tmp_path / "db", "--json")[1])["findings"]
+    assert (finding["items"][0]["id"], finding["label"]) == ("-6 x", "cat")
+    assert invoke(*shlex.split(finding["command"])[1:])[0] == 0
+    with ImageDatabase(tmp_path / "db") as db:
+        assert db.item("-6 x").label == "cat"
+
+
 def test_relabel_by_item_and_by_class(path):
     assert invoke("relabel", path, 0, "a b", "--id", 1)[1] == "2 items are labelled a b now.\n"
     assert invoke("relabel", path, 0, "a b")[1] == "0 items are labelled a b now. 1 had that already.\n"
@@ -86,9 +100,9 @@ def test_relabel_by_item_and_by_class(path):
         ([], "relabel DB ID LABEL"),
         ([0, "cat", "--none"], "relabel DB ID LABEL"),
         ([0, ""], "relabel DB ID LABEL"),
-        (["cat", 0], "whole number"),
+        (["cat", 0], "No item has the id"),
         ([0, "cat", "--class", "dog"], "relabel DB ID LABEL"),
-        ([999, "cat"], "No item has the id 999."),
+        ([999, "cat"], "No item has the id '999'."),
         (["--class", "cow", "cat"], "No class is named 'cow'"),
     ],
 )

@@ -105,7 +105,7 @@ def test_same_vectors_with_different_labels_are_a_conflict(folder):
     assert conflict.label == "0"
     (pair,) = of_kind(found, "near-duplicate")
     assert [item.id for item in pair.items] == [321, 9]
-    assert pair.command("DB") == "sihash remove DB --id 321"
+    assert pair.command("DB") == "sihash remove DB --id=321"
     assert db.thumbnail(pair.items[0].id)
 
 
@@ -132,7 +132,7 @@ def test_near_duplicates_are_pairs_that_stand_out(folder):
     pairs = of_kind(found, "near-duplicate")
     assert sorted(sorted(item.id for item in pair.items) for pair in pairs) == [[4, 320], [50, 321]]
     commands = {pair.items[0].id: pair.command("DB") for pair in pairs}
-    assert commands == {320: "sihash remove DB --id 320", 321: "sihash relabel DB 321 1"}
+    assert commands == {320: "sihash remove DB --id=320", 321: "sihash relabel DB 321 1"}
     assert of_kind(found, "conflict") == []
 
 

@@ -16,6 +16,7 @@ from sihash.cli.doctor import doctor
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 from sihash.cli.info import info
+from sihash.cli.merge import merge
 from sihash.cli.output import all_told
 from sihash.cli.relabel import relabel
 from sihash.cli.remove import remove
@@ -34,7 +35,7 @@ app = typer.Typer(
 app.command()(all_told()(demo))
 PANELS: dict[str, list[Callable[..., None]]] = {
     "A database": [create, search, classify, add, remove, relabel, update, undo],
-    "Its upkeep": [info, evaluate, doctor, export, verify, compact, serve],
+    "Its upkeep": [info, evaluate, doctor, export, verify, compact, merge, serve],
     "Data and research": [extract, reproduce],
 }
 for panel, verbs in PANELS.items():

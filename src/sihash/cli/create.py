@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from sihash.cli.output import phase_bars
-from sihash.cli.shared import AllowRejects, Json, Labels, Mean, Size, Std, Tensor, emit_added, numbers
+from sihash.cli.shared import (
+    AllowRejects,
+    Columns,
+    IdColumn,
+    Json,
+    Labels,
+    Mean,
+    Size,
+    Std,
+    Tensor,
+    emit_added,
+    numbers,
+)
 
 
 class Solver(StrEnum):
@@ -26,6 +38,9 @@ def _indexes(incomplete: str) -> list[str]:
     return [name for name in ("faiss", "exact", "milvus+http://") if name.startswith(incomplete)]
 
 
+DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
+
+
 def _engines(incomplete: str) -> list[str]:
     return [name for name in ("local", "disk", "disk:") if name.startswith(incomplete)]
 
@@ -40,7 +55,7 @@ def create(
         int | None, typer.Option(min=1, help="Bits of a code; by the number of classes if not said.")
     ] = None,
     anchors: Annotated[
-        int, typer.Option(min=1, help="Anchors of the kernel map; more are better and slower.")
+        int, typer.Option(min=1, help="Anchors of the kernel map; more improve retrieval and cost time.")
     ] = 1000,
     features: Annotated[
         str,
@@ -51,13 +66,15 @@ def create(
     std: Std = None,
     tensor: Tensor = None,
     labels: Labels = None,
+    id_column: IdColumn = None,
+    columns: Columns = None,
     solver: Annotated[Solver, typer.Option(help="Of the binary SVMs.")] = Solver.auto,
     index: Annotated[
         str, typer.Option(help="faiss, exact, or milvus+http://host:port/name.", autocompletion=_indexes)
     ] = "faiss",
-    per_class: Annotated[
-        int | None, typer.Option(min=1, help="Learn from so many items of each class at most.")
-    ] = None,
+    training_rows: Annotated[
+        str, typer.Option(help="Items to learn from at most, a fair sample of each class; or all.")
+    ] = str(DEFAULT_TRAINING_ROWS),
     engine: Annotated[
         str | None,
         typer.Option(
@@ -90,13 +107,15 @@ def create(
             database,
             source,
             labels,
+            ids=id_column,
+            columns=columns,
             n_bits=bits,
             n_anchors=anchors,
             features=features,
             feature_options=options,
             index=index,
             thumbnails=thumbnails,
-            train_per_class=per_class,
+            training_rows=int(training_rows) if training_rows.isdecimal() else training_rows,  # type: ignore[arg-type]
             progress=progress,
             solver=solver.value,
             engine=scheduler or engine,

@@ -55,6 +55,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "class INTEGER",
         "name TEXT NOT NULL",
         "content BLOB NOT NULL",
+        "given TEXT",
+        "folded TEXT",
     ),
     "removed": ("number INTEGER PRIMARY KEY", "operation INTEGER NOT NULL", "id INTEGER NOT NULL"),
     "relabelled": (
@@ -78,6 +80,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 COLUMNS = {table: [column.split()[0] for column in columns] for table, columns in TABLES.items()}
 INDEXES = (
     "CREATE INDEX items_content ON items (content)",
+    "CREATE INDEX items_folded ON items (folded) WHERE folded IS NOT NULL",
     "CREATE INDEX removed_operation ON removed (operation)",
     "CREATE INDEX relabelled_operation ON relabelled (operation)",
 )
@@ -331,6 +334,8 @@ class Catalogue:
             if any(word in str(error) for word in damaged):
                 raise self.corrupt(str(error)) from None
             raise DatabaseError(f"{self.path} cannot be used: {error}; nothing was changed.") from None
+        except sqlite3.DataError as error:  # a value past SQLite's limits, which says nothing of the file
+            raise DatabaseError(f"{self.path} cannot take this: {error}; nothing was changed.") from None
         except sqlite3.ProgrammingError as error:  # closed, for one
             raise DatabaseError(f"{self.path} cannot be used: {error}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError) as error:

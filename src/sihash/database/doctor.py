@@ -65,8 +65,9 @@ def examine(snapshot: Snapshot, limit: int, items_of: Items) -> Diagnosis:
 
 def _told(kind: Kind, drafts: list[_Draft], limit: int, items_of: Items) -> Iterable[Finding]:
     for draft in sorted(drafts, key=lambda each: (each.doubt, each.ids))[:limit]:
-        by_id = {item.id: item for item in items_of(np.unique(np.array(draft.ids, dtype=np.int64)))}
-        items = [by_id[number] for number in draft.ids]
+        numbers = np.unique(np.array(draft.ids, dtype=np.int64))
+        by_number = dict(zip(numbers.tolist(), items_of(numbers), strict=True))
+        items = [by_number[number] for number in draft.ids]
         reason, mend, label = draft.tell(items)
         yield Finding(kind, draft.certainty, reason, items, mend, label)
 
@@ -145,7 +146,7 @@ def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
         if differ:
             reason += f" and different labels, {stays.label} and {changes.label}"
             return reason, relabel_command(changes, stays.label), stays.label
-        return reason, ("remove", "--id", str(changes.id)), None
+        return reason, ("remove", f"--id={changes.id}"), None
 
     return tell
 
@@ -190,8 +191,8 @@ def _mistaken(examined: Examined, a: int, b: int) -> list[int]:
 def _tell_confused(small: Label, large: Label, share: float) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
         reason = (
-            f"{small} and {large} cannot be told apart: hash functions that never saw an item take one for "
-            f"the other in {100 * share:.0f} % of cases (guessing: 50 %); join them if they mean one thing"
+            f"{small} and {large} cannot be told apart: hash functions that never saw an item take one "
+            f"for the other in {100 * share:.0f} % of the cases (guessing: 50 %); join them if they mean one"
         )
         return reason, merge_command(small, large), None
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
-Strategy = Literal["incremental", "scratch"]
+Strategy = Literal["incremental", "relearn"]
 Kind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
@@ -16,7 +16,12 @@ MAX_RESULTS = 1000
 MAX_BATCH_ITEMS = 1000
 MAX_WIDTH = 65_536  # numbers in a vector
 
-Id = Annotated[int, Field(ge=0, le=MAX_ID)]
+Number = Annotated[int, Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID)]
+IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
+Id = IdText | Number
+Value = str | int | float | bool
+ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+WhereText = Annotated[str, Field(min_length=1, max_length=10_000)]
 LabelText = Annotated[str, Field(min_length=1, max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Vector = Annotated[
@@ -40,14 +45,18 @@ class Problem(Model):
 
 
 class Hit(Model):
-    """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex."""
+    """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    id: int
+    ``id`` is the user's own, or a number; ``columns`` are what else is known of the item.
+    """
+
+    id: str | int
     label: Label
     name: str
     distance: int
     score: float
     code: str
+    columns: dict[str, Value]
 
 
 class SearchAnswer(Model):
@@ -74,12 +83,13 @@ class SearchAnswer(Model):
                     "remark": None,
                     "hits": [
                         {
-                            "id": 17,
+                            "id": "cat/17.jpg",
                             "label": "cat",
                             "name": "cat/17.jpg",
                             "distance": 1,
                             "score": 0.72,
                             "code": "5b01ff3c",
+                            "columns": {"price": 19.5},
                         }
                     ],
                 }
@@ -98,6 +108,11 @@ class SearchOptions(Model):
     rank: Rank | None = Field(default=None, description="How to order; the database has a default.")
     classes: list[LabelText] = Field(
         default=[], max_length=1000, examples=[["cat"]], description="Only items of these classes."
+    )
+    where: WhereText | None = Field(
+        default=None,
+        examples=["price < 20 and colour = 'red'"],
+        description="Only items whose columns meet these conditions.",
     )
 
 
@@ -129,12 +144,13 @@ class ClassifyAnswer(Model):
 
 
 class ItemModel(Model):
-    id: int
+    id: str | int
     label: Label
     name: str
     version: int
     sha256: str
     code: str
+    columns: dict[str, Value]
 
 
 class ItemsPage(Model):
@@ -148,7 +164,10 @@ class ClassCount(Model):
 
 
 class InfoAnswer(Model):
-    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default."""
+    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
+
+    ``columns`` are the kinds of columns by name: "number", "text", "true or false".
+    """
 
     name: str
     version: int
@@ -161,6 +180,7 @@ class InfoAnswer(Model):
     ranks: list[str]
     rank: str
     classes: list[ClassCount]
+    columns: dict[str, str]
     n_waiting: int
 
 
@@ -212,7 +232,7 @@ class ComparisonAnswer(Model):
 
 
 class FindingItem(Model):
-    id: int
+    id: str | int
     label: Label
     name: str
     code: str
@@ -256,22 +276,30 @@ class DoctorAnswer(Model):
 
 
 class BatchItem(Model):
-    """An item to be added: an image file in Base64, or a vector."""
+    """An item to be added: an image file in Base64, or a vector, and what is known of it."""
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
     vector: Vector | None = None
     label: LabelText | None = Field(default=None, examples=["cat"])
     name: Name | None = Field(default=None, examples=["cat-17.jpg"])
+    id: Id | None = Field(default=None, examples=["sku-17"])
+    columns: dict[ColumnName, Value | None] = Field(
+        default={}, max_length=1000, examples=[{"price": 19.5, "colour": "red"}]
+    )
 
 
 class Batch(Model):
-    """Items of one kind: all images or all vectors."""
+    """Items of one kind: all images or all vectors, all with an id or none.
 
+    ``replace`` lets items take the place of those that have their ids.
+    """
+
+    replace: bool = False
     items: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH_ITEMS)
 
 
 class Ids(Model):
-    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[[17, 23]])
+    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[["cat/17.jpg", 23]])
 
 
 class Relabelling(Ids):
@@ -293,24 +321,27 @@ class Rejected(Model):
 
 
 class AddAnswer(Model):
-    """Ids of what was added, names of what was there already, and what could not be used."""
+    """Ids of what was added (``replaced``: in the place of others), names of what was there already, and what
+    could not be used.
+    """
 
     version: int
-    added: list[int]
+    added: list[str | int]
+    replaced: list[str | int]
     skipped: list[str]
     rejected: list[Rejected]
 
 
 class RemoveAnswer(Model):
     version: int
-    removed: list[int]
+    removed: list[str | int]
 
 
 class RelabelAnswer(Model):
     """Ids of the items whose label has changed, and what it is now."""
 
     version: int
-    relabelled: list[int]
+    relabelled: list[Id]
     label: Label
 
 
@@ -322,9 +353,10 @@ class UndoAnswer(Model):
 
 
 class UpdateOrder(Model):
-    """``compare`` also learns from scratch, only to measure."""
+    """``reencode`` then encodes items with older codes; ``compare`` also learns from scratch, to measure."""
 
     strategy: Strategy = "incremental"
+    reencode: bool = False
     compare: bool = False
 
 
@@ -341,6 +373,7 @@ class UpdateState(Model):
     seconds_left: float | None = None
     version: int | None = None
     scores: dict[str, float | None] = {}
+    warnings: list[str] = []
     error: str | None = None
 
 
@@ -386,6 +419,7 @@ def search_answer(answer: Any) -> dict[str, Any]:
                 "distance": hit.distance,
                 "score": hit.score,
                 "code": hit.code.hex(),
+                "columns": hit.columns,
             }
             for hit in answer.hits
         ],

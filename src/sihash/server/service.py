@@ -66,6 +66,7 @@ class Service:
             classes=[
                 ClassCount(label=label, n_items=n) for label, n in (info["classes"] | unlabelled).items()
             ],
+            columns=info["columns"],
             n_waiting=info["n_waiting"],
         )
 
