@@ -36,9 +36,7 @@ def made(n: int, width: int, seed: int) -> tuple[Array, Array]:
     X = rng.normal(size=(n, width)).astype(np.float32) * np.float32(1.6)
     for k in range(N_CLASSES):
         own = np.flatnonzero(y == k)
-        X[own] += centres[k] + rng.normal(size=(len(own), 16)).astype(np.float32) @ spread[k] * np.float32(
-            0.5
-        )
+        X[own] += centres[k] + rng.normal(size=(len(own), 16)).astype(np.float32) @ spread[k] * np.float32(0.5)
     return X, y
 
 
