@@ -247,12 +247,10 @@ class Client:
     def remove_class(self, label: Label) -> RemoveAnswer:
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
-    def relabel(self, ids: Iterable[int], label: Label) -> RelabelAnswer:
+    def relabel(self, ids: Iterable[Id], label: Label) -> RelabelAnswer:
         """Give items another label, known or new; None takes it away."""
-        text = None if label is None else str(label)
-        return self._post(
-            RelabelAnswer, "/v1/items/relabel", json={"ids": list(map(int, ids)), "label": text}
-        )
+        body = {"ids": list(ids), "label": None if label is None else str(label)}
+        return self._post(RelabelAnswer, "/v1/items/relabel", json=body)
 
     def relabel_classes(self, classes: Iterable[Label], label: Label) -> RelabelAnswer:
         """Give all items of some classes another label: several become one, or one gets another name."""

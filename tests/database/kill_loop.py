@@ -20,14 +20,16 @@ import small
 from sihash.database import DatabaseError, ImageDatabase, verify
 
 LONGEST = 0.4  # seconds until a kill, at most
-KINDS = ("add", "add", "remove", "update", "undo", "compact")
+KINDS = ("add", "add", "remove", "relabel", "update", "undo", "compact")
+LABEL = 9  # what relabelled items have, and no other
 
 
 class Model:
-    """The collection as a set of ids, with what undoing needs."""
+    """The collection as a set of ids, some of them relabelled, with what undoing needs."""
 
     def __init__(self, n):
         self.alive, self.next_id, self.history, self.operation = set(range(n)), n, [], 1
+        self.relabelled = set()
 
     def apply(self, kind, ids):
         self.operation += 1
@@ -39,10 +41,15 @@ class Model:
             self.alive -= ids
         elif kind == "undo":
             undone, theirs = self.history.pop()
-            self.alive = self.alive - theirs if undone == "add" else self.alive | theirs
+            if undone == "relabel":
+                self.relabelled -= theirs
+            else:
+                self.alive = self.alive - theirs if undone == "add" else self.alive | theirs
+        elif kind == "relabel":
+            self.relabelled |= ids
         elif kind == "compact":
             self.history.clear()
-        if kind in ("add", "remove", "update"):
+        if kind in ("add", "remove", "relabel", "update"):
             self.history.append((kind, ids))
 
 
@@ -102,13 +109,18 @@ def step(db, model, rng, say):
         ids = list(range(model.next_id, model.next_id + rng.randint(1, 6)))
     elif kind == "remove":
         ids = rng.sample(sorted(model.alive), 3) if len(model.alive) > 20 else []
-    if (kind == "remove" and not ids) or (kind == "undo" and not model.history):
+    elif kind == "relabel":
+        others = sorted(model.alive - model.relabelled)
+        ids = rng.sample(others, 3) if len(others) > 20 else []
+    if (kind in ("remove", "relabel") and not ids) or (kind == "undo" and not model.history):
         return
     say(begin=kind, ids=ids)
     if kind == "add":
         assert db.add(*small.rows(len(ids), seed=rng.randrange(1 << 30))).added == ids
     elif kind == "remove":
         db.remove(ids)
+    elif kind == "relabel":
+        db.relabel(ids, LABEL)
     else:
         getattr(db, kind)()
     operation = db._reader.catalogue.last_operation()
@@ -140,6 +152,7 @@ def check(root, model, lines, create):
         model.apply(pending["begin"], pending["ids"])
     items = db.items(limit=10_000)
     assert {item.id for item in items} == model.alive, lines
+    assert {item.id for item in items if item.label == LABEL} == model.alive & model.relabelled, lines
     assert len(db.search(small.QUERIES[:1], k=len(items))[0].hits) == len(items)
     hasher, X = db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))
     assert [item.code for item in items] == [code.tobytes() for code in hasher.transform(X)]

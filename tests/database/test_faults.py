@@ -23,6 +23,7 @@ CHANGES = {
         replace=True,
     ),
     "remove": lambda db: db.remove([1, 2]),
+    "relabel": lambda db: db.relabel([3, 61], "new"),
     "update": lambda db: db.update(),
     "undo": lambda db: db.undo(),
     "compact": lambda db: db.compact(),
@@ -36,6 +37,7 @@ def changed(template):
         with ImageDatabase(small.copy(template, path / "changed")) as db:
             db.add(*small.rows(6, seed=3))
             db.remove([0, 60])
+            db.relabel([4, 5], 2)
         yield path / "changed"
 
 

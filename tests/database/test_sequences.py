@@ -33,7 +33,8 @@ def seen(db):
 
 
 class Sequences(RuleBasedStateMachine):
-    """``items`` maps id to (label, content, columns, number); ``history`` holds what undoing needs.
+    """``items`` maps id to (label, content, columns, number); ``learned`` number to the label that it
+    was learned as; ``history`` holds what undoing needs.
 
     Numbers are the database's own, never given twice; an item that comes without an id has its number as its
     id, past every number that was given as one.
@@ -49,7 +50,7 @@ class Sequences(RuleBasedStateMachine):
         self.items = {own: (*said, own) for own, said in seen(self.db).items()}
         self.next_number, self.largest = len(self.items), -1
         self.version, self.versions, self.history = 1, 1, []
-        self.learned = set(self.items)
+        self.learned = self.labelled()
         self.words, self.codes = 1, {}  # codes that an item may have, by the version that drew the words
 
     def teardown(self):
@@ -58,8 +59,16 @@ class Sequences(RuleBasedStateMachine):
             self.reader.close()
             self.folder.__exit__(None, None, None)
 
+    def labelled(self):
+        return {item[3]: item[0] for item in self.items.values() if item[0] is not None}
+
     def remember(self):
-        self.history.append((dict(self.items), self.version, set(self.learned), self.words))
+        self.history.append((dict(self.items), self.version, dict(self.learned), self.words))
+
+    def give(self, label, chosen):
+        """Another label for some items."""
+        self.remember()
+        self.items.update({own: (label, *self.items[own][1:]) for own in chosen})
 
     @rule(numbers=st.lists(st.integers(0, len(POOL) - 1), min_size=1, max_size=5), labelled=st.booleans())
     def add(self, numbers, labelled):
@@ -132,6 +141,26 @@ class Sequences(RuleBasedStateMachine):
             self.remember()
             self.items = {number: own for number, own in self.items.items() if number not in gone}
 
+    @precondition(lambda self: self.items)
+    @rule(data=st.data(), label=st.sampled_from([None, 0, 1, 2, 3, 7]))
+    def relabel(self, data, label):
+        chosen = data.draw(st.sets(st.sampled_from(list(self.items)), min_size=1, max_size=4))
+        changed = {own for own in chosen if self.items[own][0] != label}
+        assert set(self.db.relabel(chosen, label).relabelled) == changed
+        if changed:
+            self.give(label, changed)
+
+    @rule(old=st.integers(0, 5), label=st.sampled_from([None, 1, 8]))
+    def relabel_class(self, old, label):
+        of_class = {own for own, item in self.items.items() if item[0] == old}
+        changed = set() if old == label else of_class
+        try:
+            assert set(self.db.relabel_classes([old], label).relabelled) == changed
+        except NoSuchItem:
+            assert not of_class
+        if changed:
+            self.give(label, changed)
+
     @rule(number=st.integers(-2, 200))
     def remove_what_is_not_there(self, number):
         if number not in self.items:
@@ -143,11 +172,11 @@ class Sequences(RuleBasedStateMachine):
         reencode=st.booleans(),
     )
     def update(self, strategy, reencode):
-        labelled = {item[3] for item in self.items.values() if item[0] is not None}
-        classes = {item[0] for item in self.items.values()} - {None}
+        labelled = self.labelled()
         nothing_new = strategy == "incremental" and labelled == self.learned
+        some_stay = bool(labelled.items() & self.learned.items())
         if not nothing_new and (
-            len(classes) < 2 or (strategy == "incremental" and not labelled & self.learned)
+            len(set(labelled.values())) < 2 or (strategy == "incremental" and not some_stay)
         ):
             with pytest.raises(DatabaseError):
                 self.db.update(strategy)
@@ -193,6 +222,11 @@ class Sequences(RuleBasedStateMachine):
     def check_files(self):
         assert verify(self.root) == []
 
+    @rule()
+    def count_what_waits(self):
+        changed = self.labelled().items() ^ self.learned.items()
+        assert self.db.info()["n_waiting"] == len({number for number, _ in changed})
+
     @invariant()
     def looks_like_the_dictionary(self):
         if not hasattr(self, "db"):
@@ -202,7 +236,7 @@ class Sequences(RuleBasedStateMachine):
             assert seen(db) == {own: item[:3] for own, item in self.items.items()}
             assert db.version == self.version
             answer = db.search(small.QUERIES[:1], k=len(found) + 1, rank="hamming")[0]
-            assert sorted((hit.id for hit in answer.hits), key=str) == sorted(self.items, key=str)
+            assert {hit.id: hit.label for hit in answer.hits} == {o: i[0] for o, i in self.items.items()}
             cheap = db.search(small.QUERIES[:1], k=len(found) + 1, rank="hamming", where="price <= 4")[0]
             expected = {own for own, item in self.items.items() if item[2].get("price", 5) <= 4}
             assert {hit.id for hit in cheap.hits} == expected

@@ -355,13 +355,35 @@ def test_quality_shows_the_table_and_the_advice(page, service):
     keep(page, "quality")
 
 
+# The doctor.
+
+
+def test_the_doctor_shows_what_is_wrong_and_mends_it(page, service):
+    with service.client() as client:
+        right = client.item(9).label
+        client.relabel([9], "6" if right != "6" else "5")
+        unlock(page, service)
+        page.click("nav a[data-view=doctor]")
+        page.click("#examine")
+        card = page.locator(".finding[data-kind='wrong label']", has_text="digits 9 ")
+        card.wait_for()
+        assert f"looks like {right}" in card.inner_text()
+        assert card.locator("code").inner_text() == f"sihash relabel digits 9 {right}"
+        keep(page, "doctor")
+        card.get_by_role("button", name=f"Relabel as {right}").click()
+        wait_for_text(page, ".finding.mended", f"Item 9 is labelled {right} now.")
+        assert client.item(9).label == right
+        client.undo()
+        client.undo()
+
+
 # Other places to look at it.
 
 
 def test_on_a_phone(phone, service, digits, tmp_path):
     phone.set_input_files("#query-file", image_file(tmp_path, digits[N_KNOWN + 2][0]))
     wait_for_text(phone, "#results-title", "24 items found")
-    for view in ("search", "collection", "learning", "quality"):
+    for view in ("search", "collection", "learning", "quality", "doctor"):
         phone.click(f"nav a[data-view={view}]")
         phone.wait_for_timeout(200)
         if view == "quality":

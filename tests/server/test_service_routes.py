@@ -143,6 +143,35 @@ def test_the_client_gets_the_evaluation(client, library):
     assert found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * 512  # code, sketch, label, vector
 
 
+def test_the_doctor_is_kept_until_a_label_is_mended(in_process):
+    database = in_process.app.state.service.database
+    right = database.item(7).label
+    database.relabel([7], "5")
+    first = in_process.get("/v1/doctor").json()
+    assert in_process.get("/v1/doctor").json() == first
+    (finding,) = [each for each in first["findings"] if each["items"][0]["id"] == 7]
+    assert (finding["kind"], finding["label"], finding["remove"]) == ("wrong label", right, False)
+    assert finding["command"] == f"sihash relabel digits 7 {right}"  # where it lies is nobody's business
+    assert {each["kind"]: each["n"] for each in first["found"]} == database.doctor().found
+    order = {"ids": [7], "label": finding["label"]}
+    mended = in_process.post("/v1/items/relabel", json=order, headers={"authorization": f"Bearer {TOKEN}"})
+    assert mended.json() == {"version": 1, "relabelled": [7], "label": right}
+    second = in_process.get("/v1/doctor").json()
+    assert 7 not in [each["items"][0]["id"] for each in second["findings"]]
+
+
+def test_the_client_relabels_and_undoes(client, library):
+    before = library.info()["classes"]
+    assert client.relabel([3, 4], "new").relabelled == [3, 4]
+    assert {item.id for item in client.items(classes=["new"]).items} == {3, 4}
+    assert {hit.label for hit in client.search_item(3, k=5, classes=["new"]).hits} == {"new"}
+    assert client.relabel_classes(["new"], None).relabelled == [3, 4]
+    assert client.item(4).label is None
+    assert [client.undo().undone for _ in range(2)] == ["relabel", "relabel"]
+    assert library.info()["classes"] == before
+    assert client.doctor().version == library.version
+
+
 def test_thumbnails(client):
     with Image.open(io.BytesIO(client.thumbnail(3))) as image:
         assert image.format == "JPEG"
@@ -157,6 +186,8 @@ def test_what_is_not_there_is_404(client):
         lambda: client.search_item(1, classes=["no such class"]),
         lambda: client.remove_class("no such class"),
         lambda: client.remove([10**12]),
+        lambda: client.relabel([10**12], "1"),
+        lambda: client.relabel_classes(["no such class"], "1"),
     ):
         with pytest.raises(ServiceError) as caught:
             ask()

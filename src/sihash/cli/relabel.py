@@ -21,7 +21,7 @@ def relabel(
         list[str] | None,
         typer.Argument(metavar="[ID] [LABEL]", help="An item, without --class; its label, known or new."),
     ] = None,
-    more: Annotated[list[int] | None, typer.Option("--id", help="One more item; repeat for more.")] = None,
+    more: Annotated[list[str] | None, typer.Option("--id", help="One more item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
@@ -32,12 +32,12 @@ def relabel(
 
     Searches go by it at once, the next update learns from it. `sihash undo` takes it back.
     """
-    ids, label = _read(words or [], more or [], bool(classes), none)
+    texts, label = _read(words or [], more or [], bool(classes), none)
     from sihash.database import ImageDatabase
     from sihash.database.written_labels import written_labels
 
     with ImageDatabase(database) as opened:
-        known = opened.labels()
+        known, ids = opened.labels(), [opened.id_of(text) for text in texts]
         (wanted,) = written_labels(known, [label])
         if classes:
             report = opened.relabel_classes(written_labels(known, classes), wanted)
@@ -51,12 +51,9 @@ def relabel(
     emit({"version": report.version, "label": report.label, "relabelled": report.relabelled}, text, as_json)
 
 
-def _read(words: list[str], more: list[int], whole_classes: bool, none: bool) -> tuple[list[int], str | None]:
+def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) -> tuple[list[str], str | None]:
     """The items and the label that are meant."""
     n_ids = 0 if whole_classes else 1
     if len(words) != n_ids + (not none) or (whole_classes and more) or "" in words:
         raise typer.BadParameter(WRITTEN + ".")
-    try:
-        return [int(word) for word in words[:n_ids]] + more, None if none else words[-1]
-    except ValueError:
-        raise typer.BadParameter(f"an ID is a whole number, got {words[0]!r}; {WRITTEN}.") from None
+    return [*words[:n_ids], *more], None if none else words[-1]

@@ -197,7 +197,9 @@ class Catalogue:
             yield from self.rows(table, f"{column} IN ({','.join('?' * len(part))})", part)
 
     def items(self, ids: Sequence[int]) -> dict[int, Row]:
-        """Checked rows of items by their ids. A row never changes, so those asked for often are kept."""
+        """Checked rows of items by their ids. All but the class in a row stays as it is, and nobody reads the
+        class here once items may be relabelled: rows asked for often are kept.
+        """
         found = {number: row for number in ids if (row := self._items.get(number)) is not None}
         missing = [number for number in ids if number not in found]
         if missing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ import numpy as np
 from sihash._typing import Array
 from sihash.database import unseen
 from sihash.database.answers import Item, Label
+from sihash.database.duplicates import Pairs, pairs_of
 from sihash.database.findings import KINDS, Diagnosis, Finding, Kind, merge_command, relabel_command
 from sihash.database.snapshot import Snapshot
 from sihash.database.unseen import Examined, Neighbours
 from sihash.ranking.score import SAME
 
 WRONG_BELOW = 0.02  # probability of its label below which an item is reported (docs/doctor.md)
-NEAR = 0.1  # of the usual distance to a neighbour: what re-encoding or resizing does to a picture
-CHANCE = 2e-5  # that one of a few neighbours is as near without being a duplicate
 UNTOLD = 0.25  # share of wrong answers to "this class or that?", 0.5 by guessing
 EXAMPLES = 4  # items that are shown of a class
 
@@ -56,8 +54,9 @@ def examine(snapshot: Snapshot, limit: int, items_of: Items) -> Diagnosis:
         log_r, votes = unseen.mixed(examined, asked, own)
         drafts["wrong label"] = _wrong_labels(snapshot, examined, asked, own, log_r, votes)
         drafts["confused classes"] = _confused_classes(snapshot, examined)
-    pairs = _pairs(snapshot, asked_ids, found) | _same_vectors(snapshot, ids)
-    drafts["conflict"], drafts["near-duplicate"] = _duplicates(snapshot, pairs)
+    doubted = {draft.ids[0] for draft in drafts["wrong label"]}
+    pairs = pairs_of(snapshot, asked_ids, found)
+    drafts["conflict"], drafts["near-duplicate"] = _duplicates(snapshot, pairs, doubted)
     drafts["small class"] = _small_classes(snapshot)
     findings = [finding for kind, each in drafts.items() for finding in _told(kind, each, limit, items_of)]
     counts = {kind: len(each) for kind, each in drafts.items()}
@@ -117,66 +116,37 @@ def _tell_wrong_label(
     return tell
 
 
-def _pairs(snapshot: Snapshot, asked: Array, found: list[Neighbours]) -> dict[tuple[int, int], float]:
-    """Pairs of items much nearer to each other than items are elsewhere and around them, with cosines."""
-    distances = [1 - each.cosines for each in found]
-    usual = [each[0] for each in distances if len(each) and each[0] > 1 - SAME]
-    if not usual:
-        return {}
-    # In few dimensions neighbours may be as near by chance.
-    share = min(NEAR, CHANCE ** (2 / snapshot.width))
-    out = {}
-    for number, each, far in zip(asked.tolist(), found, distances, strict=True):
-        if len(far) < unseen.NEAREST:
-            continue
-        limit = share * min(float(np.median(usual)), float(np.median(far)))
-        for other, cosine in zip(each.ids[far <= limit].tolist(), each.cosines[far <= limit], strict=True):
-            out[min(number, other), max(number, other)] = float(cosine)
-    return out
+def _duplicates(snapshot: Snapshot, pairs: Pairs, doubted: set[int]) -> tuple[list[_Draft], list[_Draft]]:
+    """Pairs with the same vector and different labels, and all others.
 
-
-def _same_vectors(snapshot: Snapshot, ids: Array) -> dict[tuple[int, int], float]:
-    """Items with the vector of an earlier one, each with the first that has it; of the whole collection."""
-    sketches = np.ascontiguousarray(snapshot.places.sketches(ids)).view(np.uint64).reshape(-1)
-    _, which, counts = np.unique(sketches, return_inverse=True, return_counts=True)
-    shared = ids[counts[which.reshape(-1)] > 1]
-    first: dict[bytes, int] = {}
-    out = {}
-    for part in np.array_split(shared, 1 + len(shared) // 4096):
-        for number, vector in zip(part.tolist(), snapshot.vectors(part), strict=True):
-            digest = hashlib.blake2b((vector + 0.0).tobytes(), digest_size=16).digest()
-            earlier = first.setdefault(digest, number)
-            if earlier != number:
-                out[earlier, number] = 1.0
-    return out
-
-
-def _duplicates(snapshot: Snapshot, pairs: dict[tuple[int, int], float]) -> tuple[list[_Draft], list[_Draft]]:
-    """Pairs with the same vector and different labels, and all others."""
+    The later one is to change, unless only the label of the earlier one is ``doubted``.
+    """
     conflicts: list[_Draft] = []
     near: list[_Draft] = []
-    for (one, other), cosine in pairs.items():
-        labels = snapshot.labels(np.array([one, other]))
+    for (earlier, later), cosine in pairs.items():
+        labels = snapshot.labels(np.array([earlier, later]))
         differ = None not in labels and labels[0] != labels[1]
         same = cosine >= SAME
-        # The later one is to change: it comes first.
-        draft = _Draft(-cosine, min(1.0, cosine), [other, one], _tell_pair(same, differ, cosine))
+        order = [later, earlier]
+        if differ and earlier in doubted and later not in doubted:
+            order.reverse()
+        draft = _Draft(-cosine, min(1.0, cosine), order, _tell_pair(same, differ, cosine))
         (conflicts if same and differ else near).append(draft)
     return conflicts, near
 
 
 def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
-        later, earlier = items
+        changes, stays = items
         if same:
-            alike = "the same content" if later.sha256 == earlier.sha256 else "the same vector"
+            alike = "the same content" if changes.sha256 == stays.sha256 else "the same vector"
         else:
             alike = f"almost the same vector (cosine {cosine:.4f})"
-        reason = f"items {earlier.id} and {later.id} have {alike}"
+        reason = f"items {stays.id} and {changes.id} have {alike}"
         if differ:
-            reason += f" and different labels, {earlier.label} and {later.label}"
-            return reason, relabel_command(later, earlier.label), earlier.label
-        return reason, ("remove", "--id", str(later.id)), None
+            reason += f" and different labels, {stays.label} and {changes.label}"
+            return reason, relabel_command(changes, stays.label), stays.label
+        return reason, ("remove", f"--id={changes.id}"), None
 
     return tell
 

@@ -58,7 +58,7 @@ class Diagnosis:
 def relabel_command(item: Item, label: Label) -> tuple[str, ...]:
     """The words after ``--`` may begin with a hyphen."""
     words = [str(item.id), str(label)]
-    return ("relabel", *(["--"] if str(label).startswith("-") else []), *words)
+    return ("relabel", *(["--"] if any(word.startswith("-") for word in words) else []), *words)
 
 
 def merge_command(label: Label, into: Label) -> tuple[str, ...]:

@@ -232,7 +232,7 @@ class ComparisonAnswer(Model):
 
 
 class FindingItem(Model):
-    id: int
+    id: str | int
     label: Label
     name: str
     code: str

@@ -1,6 +1,6 @@
 // The view of the doctor: labels that look wrong or are in conflict, why, and what mends each.
 
-import { get, post, remove, token } from "./api.js";
+import { get, itemPath, post, remove, token } from "./api.js";
 import { $, announce, count, h, labelText, showError } from "./dom.js";
 import { picture } from "./items.js";
 import { askForToken, refresh } from "./main.js";
@@ -65,7 +65,7 @@ function mendButton(finding, element) {
     return h("button", { type: "button", onclick: () => mend(element, relabel, `Item ${item.id} is labelled ${finding.label} now.`) }, `Relabel as ${finding.label}`);
   }
   if (!finding.remove) return null;
-  return h("button", { type: "button", onclick: () => mend(element, () => remove(`/v1/items/${item.id}`), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);
+  return h("button", { type: "button", onclick: () => mend(element, () => remove(itemPath(item.id)), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);
 }
 
 async function mend(element, work, sentence) {
