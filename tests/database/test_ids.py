@@ -194,7 +194,7 @@ def test_ids_that_differ_only_in_form_are_refused(shop, one, other):
         (["a", None], "got None"),
         (["a", True], "got True"),
         (["a", 1.0], "got 1.0"),
-        (["a", ""], "at least one character"),
+        (["a", ""], "must not be empty"),
         (["a", "x" * 1001], "at most 1,000 characters; got one of 1,001"),
         ([1, 1 << 63], "must fit 64 bits"),
     ],
