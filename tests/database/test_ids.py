@@ -245,6 +245,12 @@ def test_paths_are_the_ids_of_files(photos, folder):
         assert db.created_.skipped == ["cat/x.png"]
 
 
+def test_paths_that_are_no_text_are_spelt_out(photos, folder):
+    (photos / "cat" / "\udcff.png").write_bytes(png(50))
+    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+        assert db.item("cat/\\xff.png").label == "cat"
+
+
 def test_files_that_differ_only_in_case_are_refused(photos, folder):
     (photos / "cat" / "0.PNG").write_bytes(png(50))
     with pytest.raises(DatabaseError, match=r"'cat/0.PNG' and 'cat/0.png' differ only in case"):

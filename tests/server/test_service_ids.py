@@ -93,7 +93,7 @@ def test_adding_and_replacing(client):
     assert client.item("new").columns == {"price": 7, "note": "x"}
     with pytest.raises(ServiceError, match="id 'new' is there already") as caught:
         client.add_vectors(X[302:303], ["3"], ids=["new"])
-    assert caught.value.status == 422
+    assert caught.value.status == 409
     report = client.add_vectors(X[302:303], ["3"], ids=["new"], replace=True)
     assert (report.added, report.replaced) == (["new"], ["new"])
     assert client.info().n_items == before + 2
@@ -175,6 +175,6 @@ def test_an_image_under_an_id(in_process, digits):
     assert in_process.get("/v1/items/photos%2F1.png/thumbnail").content[:3] == b"\xff\xd8\xff"
     other = digits[411][0]
     answer = in_process.post("/v1/items", params=params, content=other, headers=headers)
-    assert (answer.status_code, "photos/1.png" in answer.json()["detail"]) == (422, True)
+    assert (answer.status_code, "photos/1.png" in answer.json()["detail"]) == (409, True)
     answer = in_process.post("/v1/items", params={**params, "replace": True}, content=other, headers=headers)
     assert answer.json()["replaced"] == ["photos/1.png"]

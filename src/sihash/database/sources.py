@@ -18,7 +18,7 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.database.answers import Id, Label, Value
 from sihash.database.columns import Table, make_table
-from sihash.database.errors import DatabaseError
+from sihash.database.errors import DatabaseError, IdTaken
 from sihash.database.ids import plain_ids
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.database.segments import rows_of
@@ -188,7 +188,7 @@ class Source:
         assert self.ids is not None
         found = [self._present[self.ids[n]] for n in numbers if self.ids[n] in self._present]
         if found and not self.replace:
-            raise DatabaseError(
+            raise IdTaken(
                 f"The id {found[0].id!r} is there already, with other content, label or columns; nothing was "
                 "added. Replace it (--replace, replace=True), or give the new item another id."
             )
@@ -417,7 +417,9 @@ def _from_path(source: str | os.PathLike[str], labels: Any, asked: Asked) -> Sou
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NOT_ASKED if table else asked)
     n = len(collection.is_test)
-    ids = None if collection.ids is None else plain_ids(collection.ids, n)
+    ids = None
+    if collection.ids is not None:
+        ids = plain_ids(collection.ids if collection.ids_said else map(printable, collection.ids), n)
     called = collection.names or (map(str, ids) if ids is not None else (f"row {k}" for k in range(n)))
     names = [printable(name) for name in called]
     own = _labels_of(collection, n) if labels is None or beside else _labels_for(names, labels)
