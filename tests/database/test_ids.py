@@ -245,6 +245,19 @@ def test_paths_are_the_ids_of_files(photos, folder):
         assert db.created_.skipped == ["cat/x.png"]
 
 
+@pytest.mark.parametrize("moved", ["cat/3 old.png", "cat/50.png"])
+def test_a_file_that_moved_while_another_took_its_place_is_not_lost(photos, folder, moved):
+    """Whether it comes before or after the one that replaces it."""
+    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+        old = db.item("cat/4.png").sha256
+        (photos / "cat" / "4.png").rename(photos / moved)
+        (photos / "cat" / "4.png").write_bytes(png(100))
+        report = db.add(photos, replace=True)
+        assert (set(report.added), report.replaced) == ({moved, "cat/4.png"}, ["cat/4.png"])
+        assert (db.item(moved).sha256, len(db)) == (old, 13)
+        assert db.add(photos, replace=True).added == []
+
+
 def test_paths_that_are_no_text_are_spelt_out(photos, folder):
     (photos / "cat" / "\udcff.png").write_bytes(png(50))
     with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:

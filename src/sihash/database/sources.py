@@ -6,8 +6,9 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Protocol
@@ -48,8 +49,8 @@ class Present:
 class Known(Protocol):
     """What the collection had before."""
 
-    def contents(self, contents: list[bytes]) -> set[bytes]:
-        """Which of these it has."""
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
+        """Which of these it has, items with the ids ``but`` left out."""
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
         """The items that it has under these ids; an id too much like one of its own is refused."""
@@ -58,7 +59,7 @@ class Known(Protocol):
 class Nothing:
     """See `Known`. A collection that has nothing yet."""
 
-    def contents(self, contents: list[bytes]) -> set[bytes]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
         return set()
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
@@ -150,7 +151,10 @@ class Source:
         assert self.ids is not None
         own = [self.ids[number] for number in numbers]
         self._present = known.under(own)
-        seen = set() if self.ids_said else known.contents(contents) | self._taken.intersection(contents)
+        seen = set()
+        if not self.ids_said:
+            # What an item has that this source may replace is not there until the item is known to stay.
+            seen = known.contents(contents, self._replaceable) | self._taken.intersection(contents)
         fresh = []
         for k, (number, id, content) in enumerate(zip(numbers, own, contents, strict=True)):
             present = self._present.get(id)
@@ -159,10 +163,17 @@ class Source:
             else:
                 said = (content, self.labels[number], self.columns.row(number))
                 new = said != (present.content, present.label, present.columns)
+                if not new:
+                    self._taken.add(content)
             if new:
                 fresh.append(k)
-                seen.add(content)
+            seen.add(content)
         return fresh
+
+    @cached_property
+    def _replaceable(self) -> Set[Id]:
+        """Ids under which items of the collection may be replaced by this source."""
+        return frozenset(self.ids or ()) if self.replace else frozenset()
 
     def _sort_out(
         self, numbers: Sequence[int], contents: list[bytes], fresh: Sequence[int], reasons: dict[bytes, str]
