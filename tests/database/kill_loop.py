@@ -20,30 +20,28 @@ import small
 from sihash.database import DatabaseError, ImageDatabase, verify
 
 LONGEST = 0.4  # seconds until a kill, at most
-KINDS = ("add", "add", "remove", "update", "undo", "compact")
+KINDS = ("add", "add", "replace", "remove", "update", "undo", "compact")
 
 
 class Model:
-    """The collection as a set of ids, with what undoing needs."""
+    """The collection as ids, each with the mark that it came with last, and what undoing needs."""
 
     def __init__(self, n):
-        self.alive, self.next_id, self.history, self.operation = set(range(n)), n, [], 1
+        self.alive, self.next_id, self.history, self.operation = dict.fromkeys(range(n)), n, [], 1
 
-    def apply(self, kind, ids):
+    def apply(self, kind, ids, mark):
         self.operation += 1
-        ids = set(ids)
-        if kind == "add":
-            self.next_id = max(ids) + 1
-            self.alive |= ids
+        if kind not in ("undo", "compact"):
+            self.history.append(dict(self.alive))
+        if kind in ("add", "replace"):
+            self.next_id += len(ids)
+            self.alive.update(dict.fromkeys(ids, mark))
         elif kind == "remove":
-            self.alive -= ids
+            self.alive = {own: mark for own, mark in self.alive.items() if own not in ids}
         elif kind == "undo":
-            undone, theirs = self.history.pop()
-            self.alive = self.alive - theirs if undone == "add" else self.alive | theirs
+            self.alive = self.history.pop()
         elif kind == "compact":
             self.history.clear()
-        if kind in ("add", "remove", "update"):
-            self.history.append((kind, ids))
 
 
 def main(n_kills: int, seed: int) -> None:
@@ -97,23 +95,27 @@ def work(root, log, seed, create, model):
 
 
 def step(db, model, rng, say):
-    kind, ids = rng.choice(KINDS), []
+    kind, ids, mark = rng.choice(KINDS), [], rng.randrange(1 << 30)
     if kind == "add":
         ids = list(range(model.next_id, model.next_id + rng.randint(1, 6)))
-    elif kind == "remove":
+    elif kind in ("remove", "replace"):
         ids = rng.sample(sorted(model.alive), 3) if len(model.alive) > 20 else []
-    if (kind == "remove" and not ids) or (kind == "undo" and not model.history):
+    if (kind in ("remove", "replace") and not ids) or (kind == "undo" and not model.history):
         return
-    say(begin=kind, ids=ids)
+    say(begin=kind, ids=ids, mark=mark)
+    columns = {"mark": [mark] * len(ids)}
     if kind == "add":
-        assert db.add(*small.rows(len(ids), seed=rng.randrange(1 << 30))).added == ids
+        assert db.add(*small.rows(len(ids), seed=mark), columns=columns).added == ids
+    elif kind == "replace":
+        new = small.rows(len(ids), seed=mark)
+        assert db.add(*new, ids=ids, columns=columns, replace=True).replaced == ids
     elif kind == "remove":
         db.remove(ids)
     else:
         getattr(db, kind)()
     operation = db._reader.catalogue.last_operation()
     if operation > model.operation:  # an update without anything new is none
-        model.apply(kind, ids)
+        model.apply(kind, ids, mark)
     say(end=kind, operation=operation)
 
 
@@ -133,13 +135,13 @@ def check(root, model, lines, create):
         return None, "create"
     for start, end in zip(begun, ended, strict=False):
         if end["operation"] > model.operation:
-            model.apply(start["begin"], start["ids"])
+            model.apply(start["begin"], start["ids"], start.get("mark"))
     operation = db.info()["operation"]
     assert operation in (model.operation, model.operation + (pending is not None)), (operation, lines)
     if operation > model.operation:
-        model.apply(pending["begin"], pending["ids"])
+        model.apply(pending["begin"], pending["ids"], pending.get("mark"))
     items = db.items(limit=10_000)
-    assert {item.id for item in items} == model.alive, lines
+    assert {item.id: item.columns.get("mark") for item in items} == model.alive, lines
     assert len(db.search(small.QUERIES[:1], k=len(items))[0].hits) == len(items)
     hasher, X = db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))
     assert [item.code for item in items] == [code.tobytes() for code in hasher.transform(X)]
