@@ -11,7 +11,7 @@ import pytest
 import small
 from PIL import Image
 
-from sihash.database import DatabaseError, ImageDatabase, NoSuchItem, verify
+from sihash.database import DatabaseError, IdTaken, ImageDatabase, NoSuchItem, verify
 from sihash.database.ids import folded, plain_ids
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
@@ -243,6 +243,20 @@ def test_paths_are_the_ids_of_files(photos, folder):
     with ImageDatabase.create(folder / "zipped", folder / "all.zip", **IMAGE_PARAMS) as db:
         assert db.created_.added == ["cat/0.png", "dog/y.png"]  # equal files of a folder are one item
         assert db.created_.skipped == ["cat/x.png"]
+
+
+def test_a_second_folder_with_the_same_names(photos, folder):
+    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+        for k, path in enumerate(sorted(photos.rglob("*.png"))):
+            path.write_bytes(png(200 + k))
+        unchanged(db, lambda: db.add(photos), IdTaken, "--prefix")
+        report = db.add(photos, prefix="holiday/")
+        assert report.added[:2] == ["holiday/cat/0.png", "holiday/cat/10.png"]
+        assert (len(db), db.item("holiday/cat/0.png").name) == (24, "cat/0.png")
+        assert db.add(photos, prefix="holiday/").added == []
+        one = [png(300)]
+        unchanged(db, lambda: db.add(one, prefix="a/"), DatabaseError, "the source has none")
+        unchanged(db, lambda: db.add(one, ids=["x"], prefix="a/"), DatabaseError, "ids of its own")
 
 
 @pytest.mark.parametrize("moved", ["cat/3 old.png", "cat/50.png"])

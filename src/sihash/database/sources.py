@@ -201,7 +201,8 @@ class Source:
         if found and not self.replace:
             raise IdTaken(
                 f"The id {found[0].id!r} is there already, with other content, label or columns; nothing was "
-                "added. Replace it (--replace, replace=True), or give the new item another id."
+                "added. Replace it (--replace, replace=True), or give the new item another id; a prefix "
+                "(--prefix, prefix=) makes other ids of paths."
             )
         self.replaced += found
 
@@ -339,12 +340,14 @@ def open_source(
     ids: Any = None,
     columns: Any = None,
     replace: bool = False,
+    prefix: str = "",
 ) -> Source:
     """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
 
     ``labels`` are one an item (None for an item without), or a CSV or JSONL file that says them by name.
     ``names`` replace those that follow from the source. ``ids`` are one an item, or the name of the column
-    that holds them. ``columns`` are values by name, one an item, or the names of those to keep.
+    that holds them. ``columns`` are values by name, one an item, or the names of those to keep. ``prefix`` is
+    put before the paths that are ids of files.
     """
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
     opened = _open(source, labels, Asked(ids if isinstance(ids, str) else None, chosen))
@@ -354,6 +357,13 @@ def open_source(
         opened.names = [printable(str(name)) for name in names]
     if ids is not None and not isinstance(ids, str):
         opened.ids, opened.ids_said = plain_ids(ids, len(opened)), True
+    if prefix:
+        if opened.ids is None or opened.ids_said:
+            raise DatabaseError(
+                f"A prefix ({prefix!r}) is for paths that are ids, in folders and archives; the source has "
+                f"{'ids of its own' if opened.ids_said else 'none'}."
+            )
+        opened.ids = plain_ids([f"{prefix}{path}" for path in opened.ids], len(opened))
     if columns is not None and chosen is None:
         opened.columns = make_table(len(opened), columns)
     opened.replace = replace
