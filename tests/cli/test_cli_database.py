@@ -291,6 +291,61 @@ class TestSearch:
         assert invoke("search", place / "db", "--id", "dark/0-1.png", "--html", page)[0] == 0
 
 
+class TestIdsAndColumns:
+    @pytest.fixture
+    def shop(self, place):
+        rows = [
+            {"sku": f"s{k}", "label": "ab"[k % 2], "vector": [k % 2 * 4 + k / 9, k / 7, k % 5], "price": k}
+            for k in range(20)
+        ]
+        (place / "shop.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        options = ["--id", "sku", "--bits", "8", "--anchors", "10"]
+        assert invoke("create", place / "shop", place / "shop.jsonl", *options)[0] == 0
+        return place / "shop"
+
+    def test_they_come_back_and_restrict(self, shop):
+        ask = ["search", shop, "--id", "s3", "-k", "20", "--where", "price < 5 and price != 1"]
+        _, data, _ = invoke(*ask, "--json")
+        found = {hit["id"]: hit["columns"] for hit in data["answers"][0]["hits"]}
+        assert found == {f"s{k}": {"price": k} for k in (0, 2, 4)}
+        assert "price 4" in invoke(*ask)[1]
+        code, data, _ = invoke("info", shop, "--where", "price >= 15", "--json")
+        assert (code, data["n_items"], data["columns"]) == (0, 5, {"price": "number"})
+        assert "columns: price (number)" in invoke("info", shop)[1]
+
+    @pytest.mark.parametrize(
+        ("where", "words"), [("cost < 3", "there are price"), ("price", "where expects")]
+    )
+    def test_a_wrong_filter(self, shop, where, words):
+        for verb in (["search", shop, "--id", "s3"], ["info", shop]):
+            code, stdout, stderr = invoke(*verb, "--where", where)
+            assert (code, stdout, stderr.count("\n"), words in stderr) == (1, "", 1, True)
+
+    def test_replacing(self, shop, place):
+        row = {"sku": "s3", "label": "b", "vector": [9, 9, 9], "price": 1000}
+        (place / "new.jsonl").write_text(json.dumps(row))
+        code, _, stderr = invoke("add", shop, place / "new.jsonl", "--id", "sku")
+        assert (code, "The id 's3' is there already" in stderr) == (1, True)
+        code, data, _ = invoke("add", shop, place / "new.jsonl", "--id", "sku", "--replace", "--json")
+        assert (code, data["added"], data["replaced"]) == (0, ["s3"], ["s3"])
+        assert invoke("info", shop, "--json")[1]["n_items"] == 20
+        code, _, stderr = invoke("add", shop, place / "new.jsonl", "--id", "no")
+        assert (code, "no column 'no' for ids; it has sku" in stderr) == (1, True)
+        code, _, stderr = invoke("add", shop, place / "new.jsonl", "--id", "sku", "--column", "cost")
+        assert (code, "no column 'cost'" in stderr) == (1, True)
+
+    def test_merging(self, shop, place):
+        shutil.copytree(shop, place / "other")
+        row = {"sku": "new", "label": "b", "vector": [9, 9, 9], "price": 1000}
+        (place / "new.jsonl").write_text(json.dumps(row))
+        assert invoke("add", place / "other", place / "new.jsonl", "--id", "sku")[0] == 0
+        code, data, _ = invoke("merge", shop, place / "other", "-o", place / "both", "--json")
+        assert (code, data["n_items"], data["n_first"], data["n_second"]) == (0, 21, 20, 1)
+        assert len(data["skipped"]) == 20
+        code, _, stderr = invoke("merge", shop, place / "db", "-o", place / "none")
+        assert (code, "learned apart" in stderr, (place / "none").exists()) == (1, True, False)
+
+
 class TestLooking:
     def test_classify(self, place, query):
         code, data, _ = invoke("classify", place / "db", query, query, "--json")

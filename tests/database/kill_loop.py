@@ -20,37 +20,33 @@ import small
 from sihash.database import DatabaseError, ImageDatabase, verify
 
 LONGEST = 0.4  # seconds until a kill, at most
-KINDS = ("add", "add", "remove", "relabel", "update", "undo", "compact")
+KINDS = ("add", "add", "replace", "remove", "relabel", "update", "undo", "compact")
 LABEL = 9  # what relabelled items have, and no other
 
 
 class Model:
-    """The collection as a set of ids, some of them relabelled, with what undoing needs."""
+    """Ids, each with the mark that it came with last; those that are relabelled; what undoing needs."""
 
     def __init__(self, n):
-        self.alive, self.next_id, self.history, self.operation = set(range(n)), n, [], 1
+        self.alive, self.next_id, self.history, self.operation = dict.fromkeys(range(n)), n, [], 1
         self.relabelled = set()
 
-    def apply(self, kind, ids):
+    def apply(self, kind, ids, mark):
         self.operation += 1
-        ids = set(ids)
-        if kind == "add":
-            self.next_id = max(ids) + 1
-            self.alive |= ids
+        if kind not in ("undo", "compact"):
+            self.history.append((dict(self.alive), set(self.relabelled)))
+        if kind in ("add", "replace"):
+            self.next_id += len(ids)
+            self.alive.update(dict.fromkeys(ids, mark))
+            self.relabelled -= set(ids)
         elif kind == "remove":
-            self.alive -= ids
+            self.alive = {own: mark for own, mark in self.alive.items() if own not in ids}
         elif kind == "undo":
-            undone, theirs = self.history.pop()
-            if undone == "relabel":
-                self.relabelled -= theirs
-            else:
-                self.alive = self.alive - theirs if undone == "add" else self.alive | theirs
+            self.alive, self.relabelled = self.history.pop()
         elif kind == "relabel":
-            self.relabelled |= ids
+            self.relabelled |= set(ids)
         elif kind == "compact":
             self.history.clear()
-        if kind in ("add", "remove", "relabel", "update"):
-            self.history.append((kind, ids))
 
 
 def main(n_kills: int, seed: int) -> None:
@@ -104,19 +100,23 @@ def work(root, log, seed, create, model):
 
 
 def step(db, model, rng, say):
-    kind, ids = rng.choice(KINDS), []
+    kind, ids, mark = rng.choice(KINDS), [], rng.randrange(1 << 30)
     if kind == "add":
         ids = list(range(model.next_id, model.next_id + rng.randint(1, 6)))
-    elif kind == "remove":
+    elif kind in ("remove", "replace"):
         ids = rng.sample(sorted(model.alive), 3) if len(model.alive) > 20 else []
     elif kind == "relabel":
-        others = sorted(model.alive - model.relabelled)
+        others = sorted(set(model.alive) - model.relabelled)
         ids = rng.sample(others, 3) if len(others) > 20 else []
-    if (kind in ("remove", "relabel") and not ids) or (kind == "undo" and not model.history):
+    if (kind in ("remove", "replace", "relabel") and not ids) or (kind == "undo" and not model.history):
         return
-    say(begin=kind, ids=ids)
+    say(begin=kind, ids=ids, mark=mark)
+    columns = {"mark": [mark] * len(ids)}
     if kind == "add":
-        assert db.add(*small.rows(len(ids), seed=rng.randrange(1 << 30))).added == ids
+        assert db.add(*small.rows(len(ids), seed=mark), columns=columns).added == ids
+    elif kind == "replace":
+        new = small.rows(len(ids), seed=mark)
+        assert db.add(*new, ids=ids, columns=columns, replace=True).replaced == ids
     elif kind == "remove":
         db.remove(ids)
     elif kind == "relabel":
@@ -125,7 +125,7 @@ def step(db, model, rng, say):
         getattr(db, kind)()
     operation = db._reader.catalogue.last_operation()
     if operation > model.operation:  # an update without anything new is none
-        model.apply(kind, ids)
+        model.apply(kind, ids, mark)
     say(end=kind, operation=operation)
 
 
@@ -145,17 +145,17 @@ def check(root, model, lines, create):
         return None, "create"
     for start, end in zip(begun, ended, strict=False):
         if end["operation"] > model.operation:
-            model.apply(start["begin"], start["ids"])
+            model.apply(start["begin"], start["ids"], start.get("mark"))
     operation = db.info()["operation"]
     assert operation in (model.operation, model.operation + (pending is not None)), (operation, lines)
     if operation > model.operation:
-        model.apply(pending["begin"], pending["ids"])
+        model.apply(pending["begin"], pending["ids"], pending.get("mark"))
     items = db.items(limit=10_000)
-    assert {item.id for item in items} == model.alive, lines
-    assert {item.id for item in items if item.label == LABEL} == model.alive & model.relabelled, lines
+    assert {item.id: item.columns.get("mark") for item in items} == model.alive, lines
+    relabelled = {item.id for item in items if item.label == LABEL}
+    assert relabelled == set(model.alive) & model.relabelled, lines
     assert len(db.search(small.QUERIES[:1], k=len(items))[0].hits) == len(items)
-    hasher, X = db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))
-    assert [item.code for item in items] == [code.tobytes() for code in hasher.transform(X)]
+    db._read(small.check_codes)
     assert verify(root) == []
     db.close()
     return model, pending["begin"] if pending else "nothing"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sihash import SIH
 from sihash.database import ImageDatabase
 
 extraction = import_module("sihash.features.extract")  # a function of the same name hides it
@@ -58,3 +59,15 @@ def seen(db):
         found += db.search(QUERIES, k=5, rank="hamming", where="price < 9 and colour = 'red'")
     answers = [(answer.version, answer.query_code, answer.hits) for answer in found]
     return db.version, items, answers
+
+
+def check_codes(snapshot):
+    """Codes are those of the version that they are said to be by, where its hash functions are still there."""
+    for segment in snapshot.places.segments:
+        if segment.alive.any():
+            named = list(
+                snapshot.catalogue.files("kind = 'hash' AND version = ?", (segment.code_version,))
+            )
+            for _, _, _, file in named:
+                hasher = SIH.load(snapshot.root / file.path)
+                np.testing.assert_array_equal(segment.codes, hasher.transform(np.asarray(segment.vectors)))

@@ -11,7 +11,7 @@ import pytest
 import small
 from PIL import Image
 
-from sihash.database import DatabaseError, ImageDatabase, NoSuchItem, verify
+from sihash.database import DatabaseError, IdTaken, ImageDatabase, NoSuchItem, verify
 from sihash.database.ids import folded, plain_ids
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
@@ -194,7 +194,7 @@ def test_ids_that_differ_only_in_form_are_refused(shop, one, other):
         (["a", None], "got None"),
         (["a", True], "got True"),
         (["a", 1.0], "got 1.0"),
-        (["a", ""], "at least one character"),
+        (["a", ""], "must not be empty"),
         (["a", "x" * 1001], "at most 1,000 characters; got one of 1,001"),
         ([1, 1 << 63], "must fit 64 bits"),
     ],
@@ -243,6 +243,39 @@ def test_paths_are_the_ids_of_files(photos, folder):
     with ImageDatabase.create(folder / "zipped", folder / "all.zip", **IMAGE_PARAMS) as db:
         assert db.created_.added == ["cat/0.png", "dog/y.png"]  # equal files of a folder are one item
         assert db.created_.skipped == ["cat/x.png"]
+
+
+def test_a_second_folder_with_the_same_names(photos, folder):
+    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+        for k, path in enumerate(sorted(photos.rglob("*.png"))):
+            path.write_bytes(png(200 + k))
+        unchanged(db, lambda: db.add(photos), IdTaken, "--prefix")
+        report = db.add(photos, prefix="holiday/")
+        assert report.added[:2] == ["holiday/cat/0.png", "holiday/cat/10.png"]
+        assert (len(db), db.item("holiday/cat/0.png").name) == (24, "cat/0.png")
+        assert db.add(photos, prefix="holiday/").added == []
+        one = [png(300)]
+        unchanged(db, lambda: db.add(one, prefix="a/"), DatabaseError, "the source has none")
+        unchanged(db, lambda: db.add(one, ids=["x"], prefix="a/"), DatabaseError, "ids of its own")
+
+
+@pytest.mark.parametrize("moved", ["cat/3 old.png", "cat/50.png"])
+def test_a_file_that_moved_while_another_took_its_place_is_not_lost(photos, folder, moved):
+    """Whether it comes before or after the one that replaces it."""
+    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+        old = db.item("cat/4.png").sha256
+        (photos / "cat" / "4.png").rename(photos / moved)
+        (photos / "cat" / "4.png").write_bytes(png(100))
+        report = db.add(photos, replace=True)
+        assert (set(report.added), report.replaced) == ({moved, "cat/4.png"}, ["cat/4.png"])
+        assert (db.item(moved).sha256, len(db)) == (old, 13)
+        assert db.add(photos, replace=True).added == []
+
+
+def test_paths_that_are_no_text_are_spelt_out(photos, folder):
+    (photos / "cat" / "\udcff.png").write_bytes(png(50))
+    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+        assert db.item("cat/\\xff.png").label == "cat"
 
 
 def test_files_that_differ_only_in_case_are_refused(photos, folder):

@@ -146,6 +146,17 @@ def test_items_without_ids_that_differ_in_their_label_are_named(template, folder
         ImageDatabase.merge(folder / "c", *paths)
 
 
+def test_a_database_and_itself(shops, folder):
+    """Also where one content is there under an id, and without one."""
+    with ImageDatabase(shops[0]) as a:
+        a.add(NEW[:2], [0, 1])
+        a.add(NEW[:1], [1], ids=["x"], columns={"n": [1]})
+        expected = everything(a)
+    with ImageDatabase.merge(folder / "c", shops[0], shops[0]) as c:
+        assert everything(c) == expected
+        assert (c.merged_.n_second, len(c.merged_.skipped)) == (0, 63)
+
+
 def test_databases_that_were_learned_apart_are_told_what_to_do(db, folder):
     other = ImageDatabase.create(folder / "other", *small.rows(60, seed=5), **small.PARAMS)
     with pytest.raises(DatabaseError, match=r"were learned apart.*sihash export, sihash add.* update it\."):

@@ -188,6 +188,31 @@ def only_allowed_ids_answer(make):
         same_balls(index.radius(queries, 5, allowed), oracle.radius(queries, 5, allowed))
 
 
+def the_same_filter_after_changes(make):
+    """An index may keep what it makes of a filter that cannot change, but not past a change of its own."""
+    rng = np.random.default_rng(6)
+    index, oracle = make(16), NumpyIndex(16)
+    codes = random_codes(rng, 90, 16, n_words=10)
+    queries = random_codes(rng, 4, 16, n_words=10)
+    allowed, changing = np.arange(0, 90, 3), np.arange(0, 90, 3)
+    allowed.flags.writeable = False
+
+    def both(change):
+        change(index)
+        change(oracle)
+        same_nearest(index, oracle, queries, 8, allowed)
+        same_nearest(index, oracle, queries, 8, allowed)
+
+    both(lambda each: each.add(np.arange(60), codes[:60]))
+    both(lambda each: each.remove(np.arange(10, 40)))
+    both(lambda each: each.add(np.arange(60, 90), codes[60:]))
+    both(lambda each: each.add(np.arange(12, 20), codes[12:20]))
+    both(lambda each: each.replace(np.arange(12, 20), codes[60:68]))
+    same_nearest(index, oracle, queries, 8, changing)
+    changing += 1
+    same_nearest(index, oracle, queries, 8, changing)
+
+
 def a_refused_change_changes_nothing(make):
     rng = np.random.default_rng(7)
     index, oracle = make(12), NumpyIndex(12)
@@ -252,6 +277,7 @@ CHECKS = [
     replacing_is_removing_and_adding,
     a_wider_radius_holds_the_narrower,
     only_allowed_ids_answer,
+    the_same_filter_after_changes,
     a_refused_change_changes_nothing,
     nonsense_is_refused,
     it_describes_itself,

@@ -264,6 +264,7 @@ def database(server, tmp_path):
     X, y = load_digits(return_X_y=True)
     url = f"milvus+http://{server.address}/digits_{tmp_path.name}"
     params = {"n_bits": 16, "n_anchors": 60, "random_state": 0}
+    params["columns"] = {"price": (np.arange(600) * 7919 % 600).tolist()}
     served = ImageDatabase.create(tmp_path / "served", X[:600], y[:600], index=url, **params)
     exact = ImageDatabase.create(tmp_path / "exact", X[:600], y[:600], index="exact", **params)
     yield served, exact, X, y, url
@@ -272,11 +273,13 @@ def database(server, tmp_path):
 
 def assert_same_hits(served, exact, queries):
     """Ids may differ among ties at the last place only; all within a radius are the same."""
-    both = served.search(queries, rank="hamming"), exact.search(queries, rank="hamming")
-    for one, other in zip(*both, strict=True):
-        assert [hit.distance for hit in one.hits] == [hit.distance for hit in other.hits]
-    for rank in ("hamming", "combined"):
-        balls = served.search(queries, radius=3, rank=rank), exact.search(queries, radius=3, rank=rank)
+    for where in (None, "price < 150", "price >= 590"):
+        both = [each.search(queries, rank="hamming", where=where) for each in (served, exact)]
+        for one, other in zip(*both, strict=True):
+            assert [hit.distance for hit in one.hits] == [hit.distance for hit in other.hits]
+            assert where is None or all(("price" in hit.columns) for hit in one.hits)
+    for rank, where in (("hamming", None), ("combined", None), ("hamming", "price < 150")):
+        balls = [each.search(queries, radius=3, rank=rank, where=where) for each in (served, exact)]
         for one, other in zip(*balls, strict=True):
             assert [hit.id for hit in one.hits] == [hit.id for hit in other.hits]
             assert one.version == other.version

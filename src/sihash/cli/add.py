@@ -23,6 +23,9 @@ def add(
     replace: Annotated[
         bool, typer.Option("--replace", help="Let items take the place of those that have their ids.")
     ] = False,
+    prefix: Annotated[
+        str, typer.Option(help="Put before the paths that are ids of files, as in --prefix holiday/.")
+    ] = "",
     allow_rejects: AllowRejects = False,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +44,13 @@ def add(
         with ImageDatabase(database) as opened:
             given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
             report = opened.add(
-                source, given, ids=id_column, columns=columns, replace=replace, progress=progress
+                source,
+                given,
+                ids=id_column,
+                columns=columns,
+                replace=replace,
+                prefix=prefix,
+                progress=progress,
             )
         if not (report.added or report.skipped or report.rejected):
             raise ValueError(f"There is nothing to add in {source}; is it empty?")

@@ -142,7 +142,7 @@ def _plain(name: str, value: Any) -> Value | None:
         return None
     raise DatabaseError(
         f"Columns hold numbers, text, dates, or true and false; column {name!r} holds {_short(value)}. "
-        "Write it as text, or name the columns to keep."
+        "Write it as text, or name the columns to keep (--column, columns=)."
     )
 
 

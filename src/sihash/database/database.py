@@ -337,6 +337,7 @@ class ImageDatabase:
         ids: Any = None,
         columns: Any = None,
         replace: bool = False,
+        prefix: str = "",
         progress: Progress | None = None,
     ) -> AddReport:
         """Add items; they can be found when this returns, and the next update learns from their labels.
@@ -344,8 +345,9 @@ class ImageDatabase:
         Content that is there already is skipped, what cannot be read is rejected; both are in the report.
         ``ids`` and ``columns`` are as in `create`. What comes under the id of an item that is there is
         skipped if all of it is the same; else it is refused, or takes the item's place with ``replace``.
+        ``prefix`` is put before paths that are ids, where a second folder has files of the same names.
         """
-        opened = open_source(source, labels, names, ids, columns, replace)
+        opened = open_source(source, labels, names, ids, columns, replace, prefix)
         return changes.add(self._reader, opened, progress or silent)
 
     def remove(self, ids: Iterable[Id]) -> RemoveReport:

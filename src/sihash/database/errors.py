@@ -13,6 +13,10 @@ class NoSuchItem(DatabaseError):
     """An id or a class that the collection does not have."""
 
 
+class IdTaken(DatabaseError):
+    """An id under which the collection has another item; it is named in the message."""
+
+
 class DatabaseBusy(DatabaseError):
     """Another process is writing; its number is in the message."""
 

@@ -104,7 +104,6 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> 
         metadata={
             "n_bits": str(snapshot.n_bits),
             "version": str(snapshot.version),
-            "sihash own": "sha256 code",
             "sihash json": " ".join(coded),
         },
     )

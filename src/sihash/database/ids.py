@@ -32,8 +32,8 @@ def plain_id(value: Any) -> Id:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
-        if not value or "\0" in value:
-            raise DatabaseError(f"An id must be text with at least one character and no NUL, got {value!r}.")
+        if value in ("", ".", "..") or "\0" in value:  # browsers take dots out of addresses
+            raise DatabaseError(f"An id must not be empty, '.' or '..', nor hold NUL; got {value[:50]!r}.")
         return check_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if not -LARGEST - 1 <= value <= LARGEST:

@@ -8,6 +8,7 @@ comes about as every creation does: whole, or not at all.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from sihash.database.ids import of_row
 from sihash.database.present import Collected
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
+from sihash.database.sources import Present
 from sihash.database.updating import training_ids
 from sihash.database.writer import MODELS, Progress, Writer, new_folder, writing
 
@@ -158,15 +160,13 @@ class _There:
         alike = self._by_content([row[4] for row in rows if row[5] is None])
         for place, row, said in zip(places.tolist(), rows, columns, strict=True):
             own = of_row(row[0], row[5])
-            label = second.classes.get(row[2])
+            others = alike.get(row[4], [])
             if row[5] is not None:
-                present = under.get(own)
-                other = None if present is None else (present.content, present.label, present.columns)
-            else:
-                other = alike.get(row[4])
-            if other is None:
+                others = [under[own]] if own in under else []
+            if not others:
                 continue
-            if other != (row[4], label, said):
+            mine = (row[4], second.classes.get(row[2]), said)
+            if mine not in [(other.content, other.label, other.columns) for other in others]:
                 what = f"with the id {own!r}" if row[5] is not None else f"like {row[3]!r} (id {own!r})"
                 raise DatabaseError(
                     f"Both databases have an item {what}, and the two differ in content, label or columns; "
@@ -176,17 +176,19 @@ class _There:
             self.skipped.append(own)
         return out
 
-    def _by_content(self, contents: list[bytes]) -> dict[bytes, tuple[bytes, Any, dict[str, Any]]]:
+    def _by_content(self, contents: list[bytes]) -> dict[bytes, list[Present]]:
+        """The items of the first database that have these contents."""
         first = self._first
         rows = list(first.catalogue.rows_in("items", "content", contents))
         numbers = np.array([row[0] for row in rows], dtype=np.int64)
         alive = first.places.alive(numbers)
         columns = first.places.columns(numbers[alive])
         living = [row for row, lives in zip(rows, alive, strict=True) if lives]
-        return {
-            row[4]: (row[4], first.classes.get(row[2]), said)
-            for row, said in zip(living, columns, strict=True)
-        }
+        out: dict[bytes, list[Present]] = defaultdict(list)
+        for row, said in zip(living, columns, strict=True):
+            label = first.classes.get(row[2])
+            out[row[4]].append(Present(row[0], of_row(row[0], row[5]), row[4], label, said))
+        return out
 
 
 def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, files.Written]]:

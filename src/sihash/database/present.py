@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,10 +69,11 @@ class Collected:
     def __init__(self, snapshot: Snapshot, catalogue: Catalogue) -> None:
         self._snapshot, self._catalogue = snapshot, catalogue
 
-    def contents(self, contents: list[bytes]) -> set[bytes]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
         found = list(self._catalogue.rows_in("items", "content", contents))
         alive = self._snapshot.places.alive(np.array([row[0] for row in found], dtype=np.int64))
-        return {row[4] for row, lives in zip(found, alive, strict=True) if lives}
+        living = [row for row, lives in zip(found, alive, strict=True) if lives]
+        return {row[4] for row in living if not but or of_row(row[0], row[5]) not in but}
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
         places, classes = self._snapshot.places, self._snapshot.classes

@@ -6,8 +6,9 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.database.answers import Id, Label, Value
 from sihash.database.columns import Table, make_table
-from sihash.database.errors import DatabaseError
+from sihash.database.errors import DatabaseError, IdTaken
 from sihash.database.ids import plain_ids
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.database.segments import rows_of
@@ -48,8 +49,8 @@ class Present:
 class Known(Protocol):
     """What the collection had before."""
 
-    def contents(self, contents: list[bytes]) -> set[bytes]:
-        """Which of these it has."""
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
+        """Which of these it has, items with the ids ``but`` left out."""
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
         """The items that it has under these ids; an id too much like one of its own is refused."""
@@ -58,7 +59,7 @@ class Known(Protocol):
 class Nothing:
     """See `Known`. A collection that has nothing yet."""
 
-    def contents(self, contents: list[bytes]) -> set[bytes]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
         return set()
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
@@ -150,7 +151,10 @@ class Source:
         assert self.ids is not None
         own = [self.ids[number] for number in numbers]
         self._present = known.under(own)
-        seen = set() if self.ids_said else known.contents(contents) | self._taken.intersection(contents)
+        seen = set()
+        if not self.ids_said:
+            # What an item has that this source may replace is not there until the item is known to stay.
+            seen = known.contents(contents, self._replaceable) | self._taken.intersection(contents)
         fresh = []
         for k, (number, id, content) in enumerate(zip(numbers, own, contents, strict=True)):
             present = self._present.get(id)
@@ -159,10 +163,17 @@ class Source:
             else:
                 said = (content, self.labels[number], self.columns.row(number))
                 new = said != (present.content, present.label, present.columns)
+                if not new:
+                    self._taken.add(content)
             if new:
                 fresh.append(k)
-                seen.add(content)
+            seen.add(content)
         return fresh
+
+    @cached_property
+    def _replaceable(self) -> Set[Id]:
+        """Ids under which items of the collection may be replaced by this source."""
+        return frozenset(self.ids or ()) if self.replace else frozenset()
 
     def _sort_out(
         self, numbers: Sequence[int], contents: list[bytes], fresh: Sequence[int], reasons: dict[bytes, str]
@@ -188,9 +199,10 @@ class Source:
         assert self.ids is not None
         found = [self._present[self.ids[n]] for n in numbers if self.ids[n] in self._present]
         if found and not self.replace:
-            raise DatabaseError(
+            raise IdTaken(
                 f"The id {found[0].id!r} is there already, with other content, label or columns; nothing was "
-                "added. Replace it (--replace, replace=True), or give the new item another id."
+                "added. Replace it (--replace, replace=True), or give the new item another id; a prefix "
+                "(--prefix, prefix=) makes other ids of paths."
             )
         self.replaced += found
 
@@ -328,12 +340,14 @@ def open_source(
     ids: Any = None,
     columns: Any = None,
     replace: bool = False,
+    prefix: str = "",
 ) -> Source:
     """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
 
     ``labels`` are one an item (None for an item without), or a CSV or JSONL file that says them by name.
     ``names`` replace those that follow from the source. ``ids`` are one an item, or the name of the column
-    that holds them. ``columns`` are values by name, one an item, or the names of those to keep.
+    that holds them. ``columns`` are values by name, one an item, or the names of those to keep. ``prefix`` is
+    put before the paths that are ids of files.
     """
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
     opened = _open(source, labels, Asked(ids if isinstance(ids, str) else None, chosen))
@@ -343,6 +357,13 @@ def open_source(
         opened.names = [printable(str(name)) for name in names]
     if ids is not None and not isinstance(ids, str):
         opened.ids, opened.ids_said = plain_ids(ids, len(opened)), True
+    if prefix:
+        if opened.ids is None or opened.ids_said:
+            raise DatabaseError(
+                f"A prefix ({prefix!r}) is for paths that are ids, in folders and archives; the source has "
+                f"{'ids of its own' if opened.ids_said else 'none'}."
+            )
+        opened.ids = plain_ids([f"{prefix}{path}" for path in opened.ids], len(opened))
     if columns is not None and chosen is None:
         opened.columns = make_table(len(opened), columns)
     opened.replace = replace
@@ -417,7 +438,9 @@ def _from_path(source: str | os.PathLike[str], labels: Any, asked: Asked) -> Sou
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NOT_ASKED if table else asked)
     n = len(collection.is_test)
-    ids = None if collection.ids is None else plain_ids(collection.ids, n)
+    ids = None
+    if collection.ids is not None:
+        ids = plain_ids(collection.ids if collection.ids_said else map(printable, collection.ids), n)
     called = collection.names or (map(str, ids) if ids is not None else (f"row {k}" for k in range(n)))
     names = [printable(name) for name in called]
     own = _labels_of(collection, n) if labels is None or beside else _labels_for(names, labels)

@@ -20,7 +20,7 @@ from sihash.database.answers import Value
 from sihash.database.columns import Column, Table, first_not_less
 from sihash.database.errors import DatabaseError
 
-LONGEST = 10_000  # characters
+LONGEST = 2000  # characters; an address with as many, all of them encoded, must pass a server
 _EXAMPLE = "write conditions as in: price < 20 and colour = 'red'"
 _TOKEN = re.compile(
     r"""\s*(?:

@@ -209,7 +209,8 @@ def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[s
         return y, [str(k) for k in range(y.shape[1])]
     classes, numbers = labels_module.encode(y)
     names = [str(c) for c in classes]
-    return (y if collection.names is None else numbers.astype(np.int64)), names
+    stored = collection.names is None or collection.holds_vectors
+    return (y if stored else numbers.astype(np.int64)), names
 
 
 def _take(X: Any, rows: Array) -> Any:

@@ -210,8 +210,7 @@ def read_table(
     column = _vector_column(schema, path)
     about = {key.decode(): text.decode() for key, text in (schema.metadata or {}).items()}
     coded = about.get("sihash json", "").split()
-    own = about.get("sihash own", "").split()
-    names = [n for n in schema.names if n not in own and n != column and not _PANDAS_INDEX.fullmatch(n)]
+    names = [f.name for f in schema if f.name != column and not _is_passed_over(f)]
     label_column = str(labels) if labels else next((c for c in LABEL_COLUMNS if c in names), None)
     if label_column and label_column not in names:
         raise ValueError(f"{path} has no column {label_column!r}; it has {', '.join(schema.names)}.")
@@ -245,6 +244,15 @@ def read_table(
         ids_said=id_column is not None,
         columns={name: values(n) for name, n in chosen.items()},
     )
+
+
+def _is_passed_over(field: Any) -> bool:
+    """Codes and digests of an export, which pandas may have written again, and an index of pandas."""
+    import pyarrow.types as types
+
+    of_bytes = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    ours = field.name in ("code", "sha256") and any(is_a(field.type) for is_a in of_bytes)
+    return ours or _PANDAS_INDEX.fullmatch(field.name) is not None
 
 
 def _labels_array(values: list[Any]) -> Array:

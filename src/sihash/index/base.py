@@ -17,7 +17,8 @@ class CodeIndex(Protocol):
 
     Ids are whole numbers ≥ 0 (int64), codes packed uint8 (n × n_bytes) as `sihash.codes.pack` makes them.
     A change that is refused changes nothing. Searches may run side by side, a change runs alone.
-    ``allowed`` restricts a search to some ids, sorted or not; ids that are not there are passed over.
+    ``allowed`` restricts a search to some ids, sorted or not; ids that are not there are passed over. What an
+    index makes of a read-only array it may keep for the next search with the same array.
     ``ties_by_id`` says whether ids that tie at the last place of a search are the smallest, or any.
     """
 

@@ -10,6 +10,9 @@ from sihash.codes import as_words, n_bytes
 from sihash.index.base import check_ids, refuse_missing, refuse_present
 
 HIDDEN = np.uint16(1 << 15)  # added to a distance, it is beyond every other
+DENSE = (
+    20  # numbers in the range of all ids for one id, ids for one that is wanted: up to so many, a table pays
+)
 
 
 class Slots:
@@ -143,11 +146,16 @@ def _hidden_but_sorted(ids, hidden, wanted):  # type: ignore[no-untyped-def]
     n = len(ids)
     if not n:
         return out
-    if ids[n - 1] - ids[0] == n - 1:  # no gap: an id says where it is
+    span = ids[n - 1] - ids[0] + 1
+    if (
+        span <= DENSE * n and DENSE * len(wanted) >= n
+    ):  # mark what is wanted; no branch for a processor to miss
+        marks = np.zeros(span, dtype=np.uint16)
         for one in wanted:
-            slot = one - ids[0]
-            if 0 <= slot < n:
-                out[slot] = hidden[slot]
+            if ids[0] <= one <= ids[n - 1]:
+                marks[one - ids[0]] = HIDDEN
+        for slot in range(n):
+            out[slot] = hidden[slot] | (HIDDEN - marks[ids[slot] - ids[0]])
         return out
     # Each search goes on from where the last one ended, in leaps that double: near for many, soon for few.
     low = 0  # all ids before low are smaller than what is wanted

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from sihash import __version__
-from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
+from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
 from sihash.server.bodies import Bodies
 from sihash.server.documentation import SECURITY_SCHEMES
 from sihash.server.guard import Guard
@@ -122,7 +122,8 @@ def _tell_errors(app: FastAPI, settings: Settings) -> None:
             return told(500, "The database is damaged; the log of the service says where.")
         if isinstance(error, DatabaseBusy):
             return told(503, "Another program is writing to the database; try again in a moment.")
-        status = 404 if isinstance(error, NoSuchItem) else 409 if request.url.path == "/v1/undo" else 422
+        clashes = isinstance(error, IdTaken) or request.url.path == "/v1/undo"
+        status = 404 if isinstance(error, NoSuchItem) else 409 if clashes else 422
         return told(status, str(error).replace(settings.database, "the database"))
 
     @app.exception_handler(Overloaded)

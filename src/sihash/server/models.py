@@ -21,7 +21,7 @@ IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
 Id = IdText | Number
 Value = str | int | float | bool
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
-WhereText = Annotated[str, Field(min_length=1, max_length=10_000)]
+WhereText = Annotated[str, Field(min_length=1, max_length=2000)]
 LabelText = Annotated[str, Field(min_length=1, max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Vector = Annotated[
