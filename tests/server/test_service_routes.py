@@ -149,6 +149,39 @@ def test_thumbnails(client):
     assert client.thumbnail(10**9) is None
 
 
+def test_originals(client, library):
+    path = library.item(3).path
+    assert client.original(3) == open(path, "rb").read()
+    answer = client._ask("GET", "/v1/items/3/image")
+    assert answer.headers["content-type"] == "image/png"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    with pytest.raises(ServiceError) as caught:
+        client.original(10**9)
+    assert caught.value.status == 404
+
+
+def test_no_picture_of_a_vector_is_no_error(of_vectors):
+    http, _ = of_vectors
+    for kind in ("thumbnail", "image"):
+        answer = http.get(f"/v1/items/1/{kind}")
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert http.get("/v1/info").json()["thumbnails"] is False
+
+
+def test_a_sample_is_what_the_library_draws(client, library):
+    found = client.sample(20, seed=3)
+    assert [item.id for item in found.items] == [item.id for item in library.sample(20, seed=3)]
+    assert len({item.label for item in found.items}) == 7
+    assert {item.label for item in client.sample(20, classes=["2"]).items} == {"2"}
+
+
+def test_hits_say_why(client, library):
+    for mine, theirs in zip(
+        client.search_item(5, k=4).hits, library.search_ids([5], k=4)[0].hits, strict=True
+    ):
+        assert vars(mine.why) == pytest.approx(vars(theirs.why), abs=1e-4)
+
+
 def test_what_is_not_there_is_404(client):
     for ask in (
         lambda: client.item(10**12),

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import changes, comparing, evaluating, exporting, inspecting, searching, updating
+from sihash.database import changes, comparing, evaluating, exporting, inspecting, originals, searching, updating
 from sihash.database.answers import (
     AddReport,
     Answer,
@@ -327,7 +327,15 @@ class ImageDatabase:
             learned = snapshot.log.of_kind("create", "update")
             about = [(o, o.details["strategy"], o.details["n_training"]) for o in learned]
             return [
-                Version(o.version, how, o.at, n, o.version == snapshot.version, o.details)
+                Version(
+                    number=o.version,
+                    strategy=how,
+                    at=o.at,
+                    n_training=n,
+                    current=o.version == snapshot.version,
+                    undone=o.number in snapshot.log.undone,
+                    details=o.details,
+                )
                 for o, how, n in about
             ]
 
@@ -342,6 +350,26 @@ class ImageDatabase:
             return self._items(snapshot, ids[offset : offset + limit])
 
         return self._read(work)
+
+    def sample(self, n: int, classes: Iterable[Any] | None = None, seed: int = 0) -> list[Item]:
+        """Some items from as many classes as possible, mixed; another ``seed`` gives others."""
+        labels = None if classes is None else list(classes)
+
+        def work(snapshot: Snapshot) -> list[Item]:
+            own = None if labels is None else snapshot.ids_of(labels)
+            chosen = inspecting.sample(snapshot, n, own, seed)
+            found = {item.id: item for item in self._items(snapshot, np.sort(chosen))}
+            return [found[number] for number in chosen.tolist()]
+
+        return self._read(work)
+
+    def original(self, id: int) -> bytes | None:
+        """The image file that an item was made of, if it came from a folder and still lies there unchanged.
+
+        Nothing else is ever handed out: the bytes must have the SHA-256 of what was added.
+        """
+        item = self.item(id)
+        return None if item.path is None else originals.unchanged(item.path, item.sha256)
 
     def item(self, id: int) -> Item:
         """One item; `NoSuchItem` if it is not there."""

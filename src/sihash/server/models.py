@@ -38,6 +38,16 @@ class Problem(Model):
 # Searching.
 
 
+class Why(Model):
+    """Why an item was found: the probability that query and item are of one class; from −1 to 1, how far the
+    query's margins agree with the item's bits, and the cosine between the vectors.
+    """
+
+    same_class: float
+    margin: float
+    vector: float
+
+
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex."""
 
@@ -47,6 +57,7 @@ class Hit(Model):
     distance: int
     score: float
     code: str
+    why: Why
 
 
 class SearchAnswer(Model):
@@ -79,6 +90,7 @@ class SearchAnswer(Model):
                             "distance": 1,
                             "score": 0.72,
                             "code": "5b01ff3c",
+                            "why": {"same_class": 0.93, "margin": 0.88, "vector": 0.79},
                         }
                     ],
                 }
@@ -147,13 +159,17 @@ class ClassCount(Model):
 
 
 class InfoAnswer(Model):
-    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default."""
+    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
+
+    ``thumbnails`` says whether small pictures of images are kept.
+    """
 
     name: str
     version: int
     n_items: int
     n_bits: int
     holds_images: bool
+    thumbnails: bool
     width: int
     features: str
     index: str
@@ -287,6 +303,7 @@ class VersionModel(Model):
     created: str
     n_training: int
     current: bool
+    undone: bool
     scores: dict[str, float | None]
 
 
@@ -323,6 +340,11 @@ def search_answer(answer: Any) -> dict[str, Any]:
                 "distance": hit.distance,
                 "score": hit.score,
                 "code": hit.code.hex(),
+                "why": {
+                    "same_class": round(hit.why.same_class, 4),
+                    "margin": round(hit.why.margin, 4),
+                    "vector": round(hit.why.vector, 4),
+                },
             }
             for hit in answer.hits
         ],
@@ -353,6 +375,7 @@ def version_models(versions: list[Any], undoable: bool) -> VersionsAnswer:
                 created=version.at,
                 n_training=version.n_training,
                 current=version.current,
+                undone=version.undone,
                 scores=version.details.get("compared", {}),
             )
             for version in versions
