@@ -1,4 +1,4 @@
-"""Make the pictures of the service's page: ``python docs/make_pictures.py`` (needs chromium and ``sihash[dev]``).
+"""Make the pictures of the service's page: ``python docs/make_pictures.py``. Needs chromium and ``sihash[dev]``.
 
 Draws a small collection of its own, serves it, does with the page what people do, and writes what a browser
 then shows to ``docs/images/service``. Nothing is fetched and nothing is random but by a seed.
@@ -195,7 +195,9 @@ def balloons(rng: np.random.Generator) -> Scene:
     x, y, r = s.vary(0.5, 0.12), s.vary(0.4, 0.06), s.vary(0.25, 0.03)
     for k, width in enumerate((1.0, 0.66, 0.3)):
         s.disc(x, y, r * width, r * 1.1, s.colour(0.46 + 0.06 * (k % 2), 0.75, 0.95))
-    s.shape([(x - 0.6 * r, y + 0.8 * r), (x + 0.6 * r, y + 0.8 * r), (x, y + 1.9 * r)], s.colour(0.5, 0.7, 0.8))
+    s.shape(
+        [(x - 0.6 * r, y + 0.8 * r), (x + 0.6 * r, y + 0.8 * r), (x, y + 1.9 * r)], s.colour(0.5, 0.7, 0.8)
+    )
     s.bar(x, y + 1.6 * r, 0.12, 0.1, s.colour(0.55, 0.6, 0.45))
     return s
 
@@ -234,10 +236,33 @@ def make_drawings(folder: Path) -> Path:
 
 def make_vectors(folder: Path) -> Path:
     """Vectors of 611 classes, as of documents, without a picture."""
-    subjects = ["tax", "travel", "health", "school", "garden", "music", "weather", "bank", "insurance", "sport"]
+    subjects = [
+        "tax",
+        "travel",
+        "health",
+        "school",
+        "garden",
+        "music",
+        "weather",
+        "bank",
+        "insurance",
+        "sport",
+    ]
     kinds = ["question", "complaint", "order", "thanks", "cancellation", "change of address", "reminder"]
-    places = ["north", "south", "east", "west", "abroad", "online", "by telephone", "at the counter", "by letter"]
-    names = [f"{subject}: {kind}, {place}" for subject in subjects for kind in kinds for place in places][:611]
+    places = [
+        "north",
+        "south",
+        "east",
+        "west",
+        "abroad",
+        "online",
+        "by telephone",
+        "at the counter",
+        "by letter",
+    ]
+    names = [f"{subject}: {kind}, {place}" for subject in subjects for kind in kinds for place in places][
+        :611
+    ]
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(len(names)), 6)
     X = 1.4 * rng.standard_normal((len(names), 32))[y] + rng.standard_normal((len(y), 32))
@@ -271,7 +296,9 @@ def served(database: Path) -> Iterator[str]:
 
 
 @contextmanager
-def tab(browser: Browser, address: str, width: int = 1280, height: int = 860, **options: Any) -> Iterator[Page]:
+def tab(
+    browser: Browser, address: str, width: int = 1280, height: int = 860, **options: Any
+) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     page = context.new_page()
     page.goto(f"{address}/#token={TOKEN}")
@@ -285,7 +312,8 @@ def ready(page: Page, words: str = "") -> None:
     page.wait_for_function(
         """words => document.getElementById('results').ariaBusy === 'false'
              && document.getElementById('results-title').textContent.includes(words)
-             && ![...document.querySelectorAll('.loading, .placeholder')].some(one => one.checkVisibility())""",
+             && ![...document.querySelectorAll('.loading, .placeholder')]
+               .some(one => one.checkVisibility())""",
         arg=words,
     )
 
@@ -301,7 +329,9 @@ def take(page: Page, name: str, pause: int = 400) -> None:
 
 def upload(page: Page, scene: Callable[[np.random.Generator], Scene], seed: int = 99) -> None:
     data = scene(np.random.default_rng(seed)).jpeg()
-    page.set_input_files("#query-file", {"name": "from-my-phone.jpg", "mimeType": "image/jpeg", "buffer": data})
+    page.set_input_files(
+        "#query-file", {"name": "from-my-phone.jpg", "mimeType": "image/jpeg", "buffer": data}
+    )
     ready(page, "found")
 
 
@@ -341,7 +371,9 @@ def take_views(browser: Browser, address: str) -> None:
                 page.wait_for_function("() => document.getElementById('update-bar').value > 0.1")
                 take(page, "updating", pause=0)
                 page.wait_for_selector("#update-progress", state="hidden")
-                page.wait_for_function("() => document.querySelector('#versions .now').textContent.includes('4')")
+                page.wait_for_function(
+                    "() => document.querySelector('#versions .now').textContent.includes('4')"
+                )
             if name == "quality":
                 page.click("#measure")
                 page.wait_for_selector("#quality-result:not([hidden])")

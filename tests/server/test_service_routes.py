@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import shutil
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -150,8 +151,7 @@ def test_thumbnails(client):
 
 
 def test_originals(client, library):
-    path = library.item(3).path
-    assert client.original(3) == open(path, "rb").read()
+    assert client.original(3) == Path(library.item(3).path).read_bytes()
     answer = client._ask("GET", "/v1/items/3/image")
     assert answer.headers["content-type"] == "image/png"
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -16,7 +16,16 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import changes, comparing, evaluating, exporting, inspecting, originals, searching, updating
+from sihash.database import (
+    changes,
+    comparing,
+    evaluating,
+    exporting,
+    inspecting,
+    originals,
+    searching,
+    updating,
+)
 from sihash.database.answers import (
     AddReport,
     Answer,

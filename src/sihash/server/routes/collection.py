@@ -123,7 +123,7 @@ async def thumbnail(request: Request, id: ItemId) -> Response:
     responses={**problems(404, 422), **ORIGINAL},  # type: ignore[dict-item]
 )
 async def original(request: Request, id: ItemId) -> Response:
-    """The file that an item was made of; 204 if it is not where it was, not what it was, or cannot be shown."""
+    """The file that an item was made of; 204 if it is gone, altered, or of a format that browsers lack."""
     data = await asyncio.to_thread(service_of(request).database.original, id)
     kind = next((kind for start, kind in FORMATS.items() if (data or b"").startswith(start)), None)
     return _picture(data if kind else None, kind or "")
