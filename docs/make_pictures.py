@@ -1,4 +1,4 @@
-"""Make the pictures of the service's page: ``python docs/make_pictures.py``. Needs chromium and ``sihash[dev]``.
+"""Make the pictures of the page: ``python docs/make_pictures.py``. Needs chromium and ``sihash[dev]``.
 
 Draws a small collection of its own, serves it, does with the page what people do, and writes what a browser
 then shows to ``docs/images/service``. Nothing is fetched and nothing is random but by a seed.

@@ -217,6 +217,7 @@ def test_strips_show_which_bits_differ_and_hovering_says_what_they_separate(page
     last = page.locator("#results .item").nth(149).locator(".strip")
     last.scroll_into_view_if_needed()
     last.hover(position={"x": 60, "y": 6})
+    wait_for_text(page, "#tooltip", "set in")
     told = page.inner_text("#tooltip")
     assert re.match(r"Bit \d+, set in \d+ % of the items", told)
     assert "Separates" in told
@@ -714,7 +715,7 @@ def test_many_classes_are_found_and_drawn_as_they_are_seen(browser, many):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_has_no_serious_finding(browser, service, digits, tmp_path, scheme):
+def test_axe_has_no_serious_finding(browser, service, many, digits, tmp_path, scheme):
     """WCAG A and AA and the good practice that axe knows of, in every view and dialog."""
     from axe_playwright_python.sync_playwright import Axe
 
@@ -723,11 +724,10 @@ def test_axe_has_no_serious_finding(browser, service, digits, tmp_path, scheme):
     page = context.new_page()
     page.goto(service.address)
     page.wait_for_selector("#results .item img")
-    axe = Axe()
 
     def check(place):
         page.wait_for_function("() => !document.getAnimations().some(one => one.playState === 'running')")
-        found = axe.run(page).response["violations"]
+        found = Axe().run(page).response["violations"]
         serious = [
             (place, one["id"], [node["target"] for node in one["nodes"]][:3])
             for one in found
@@ -755,4 +755,55 @@ def test_axe_has_no_serious_finding(browser, service, digits, tmp_path, scheme):
     check("quality, measured")
     page.click("#token-button")
     check("token")
+    page.goto(many.address)  # vectors: other cards, and a search among classes
+    page.locator("#class-filter label").nth(5).click()
+    page.wait_for_selector("#chosen-classes label")
+    page.locator("#results .open").first.click()
+    page.wait_for_selector("#results .why")
+    check("vectors")
+    page.locator("#results .closer").first.click()
+    check("viewer of a vector")
     context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_have_contrast(browser, service, scheme):
+    """WCAG AA: 4.5 to 1 for the colours that words are written in."""
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(service.address)
+    names = [
+        "paper",
+        "card",
+        "sunken",
+        "ink",
+        "quiet",
+        "accent",
+        "accent-ink",
+        "accent-soft",
+        "danger",
+        "good",
+    ]
+    read = "name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()"
+    colours = {name: page.evaluate(read, name) for name in names}
+    context.close()
+    pairs = [
+        (name, ground)
+        for name in ("ink", "quiet", "accent", "danger", "good")
+        for ground in ("paper", "card")
+    ]
+    others = [("accent-ink", "accent"), ("card", "danger"), ("quiet", "sunken")]
+    others += [(word, "accent-soft") for word in ("ink", "accent")]
+    for word, ground in [*pairs, *others]:
+        assert contrast(colours[word], colours[ground]) >= 4.5, (word, ground)
+
+
+def contrast(first, second):
+    lighter, darker = sorted((luminance(first), luminance(second)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def luminance(colour):
+    channels = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

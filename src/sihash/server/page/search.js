@@ -38,7 +38,7 @@ function setInfo(value) {
     state.rank ||= info.rank;
     $("rank").value = state.rank;
   }
-  $("query-choose").hidden = !info.holds_images;
+  $("query-choose").hidden = $("query-file").hidden = !info.holds_images;
   $("query-ways").textContent = info.holds_images ? "or drop or paste one, or click any item" : "This collection holds vectors: click an item to search from it.";
   if (isNew) showClasses();
   if (isNew || !state.isAnswered) run();
