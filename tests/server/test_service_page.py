@@ -552,6 +552,37 @@ def test_in_the_dark(dark, service, digits, tmp_path):
     wait_for_text(dark, "#results-title", "24 items found")
 
 
+def test_a_view_needs_a_module_and_a_place_in_the_list(browser, service):
+    """As the comment in views.js promises: no line of HTML, and no other script knows of it."""
+    extra = """const extra = {
+      name: "extra", title: "Extra",
+      setUp(section) { section.append("set up"); },
+      setInfo(info) { document.getElementById("view-extra").append(`, ${info.n_items} items`); },
+      show(parameters) { document.getElementById("view-extra").append(`, shown ${parameters.get("x")}`); },
+    };"""
+
+    def with_another(route):
+        text = route.fetch().text()
+        assert "quality];" in text
+        route.fulfill(
+            body=f"{text.replace('quality];', 'quality, extra];')}\n".replace(
+                "export const VIEWS", f"{extra}\nexport const VIEWS"
+            ),
+            content_type="text/javascript",
+        )
+
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.route("**/page/views.js", with_another)
+    page.goto(f"{service.address}/#extra?x=7")
+    wait_for_text(page, "#view-extra", "set up, shown 7")
+    wait_for_text(page, "#view-extra", "items")
+    assert page.locator("nav a").all_inner_texts()[-1] == "Extra"
+    assert page.locator("#view-search").is_hidden()
+    context.close()
+
+
 # Any collection on any screen.
 
 SCRIPTS = [

@@ -7,7 +7,7 @@ import { $, announce, count, h, showError } from "./dom.js";
 import { setCollection } from "./items.js";
 import { setUpdate } from "./learning.js";
 import * as search from "./search.js";
-import { setUpViewer } from "./viewer.js";
+import { closeViewer, setUpViewer } from "./viewer.js";
 import { VIEWS } from "./views.js";
 
 /** Ask what the database is, and show it. */
@@ -39,6 +39,7 @@ function setUpViews() {
 }
 
 function showView() {
+  closeViewer();
   const [name, parameters] = location.hash.slice(1).split("?");
   const shown = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
   for (const view of VIEWS) $(`view-${view.name}`).hidden = view !== shown;
@@ -101,6 +102,7 @@ function setUpDialogs() {
 
 function setUpDropping() {
   const take = (files) => {
+    closeViewer();
     if (isShown("collection")) return collection.choose(files);
     if (!isShown("search")) location.hash = "#search";
     return search.fromFiles(files);

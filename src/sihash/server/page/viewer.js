@@ -30,6 +30,8 @@ export function look(item, list = [item]) {
   show(item);
 }
 
+export const closeViewer = () => $("viewer").close();
+
 function step(by) {
   const next = state.list[state.list.findIndex((one) => one.id === state.item.id) + by];
   if (next) show(next);
