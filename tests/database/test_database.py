@@ -462,7 +462,7 @@ def test_a_folder_of_images(pictures, folder):
     db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
     assert [(r.name) for r in db.created_.rejected] == ["cat/broken.jpg"]
     assert db.info()["classes"] == {"cat": 6, "dog": 6}
-    item = db.item(0)
+    item = db.item("cat/0.png")
     assert (item.name, item.path) == ("cat/0.png", str(pictures / "cat" / "0.png"))
     assert item.sha256 == hashlib.sha256((pictures / "cat" / "0.png").read_bytes()).hexdigest()
     path = pictures / "dog" / "3.png"
@@ -472,7 +472,7 @@ def test_a_folder_of_images(pictures, folder):
     assert as_path.hits == as_bytes.hits == as_image.hits == as_array.hits
     assert db.search(str(path), k=3)[0].hits == as_path.hits
     assert db.classify(path)[0].label in ("cat", "dog")
-    assert db.thumbnail(0)[:3] == b"\xff\xd8\xff"
+    assert db.thumbnail("cat/0.png")[:3] == b"\xff\xd8\xff"
     assert db.search(path, k=2)[0]._repr_html_().count("<img") == 2
     assert len(db.add(pictures).skipped) == 12
     assert {p: p.read_bytes() for p in pictures.rglob("*") if p.is_file()} == before
@@ -510,7 +510,9 @@ def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
     assert reading == sorted(reading)
     assert len(set(reading)) == 3
     assert reading[-1] == 1.0
-    assert [item.id for item in ImageDatabase(folder / "db").items(limit=100)] == list(range(21))
+    paths = [f"{label}/{k}.png" for label in ("cat", "dog") for k in range(6)]
+    found = [item.id for item in ImageDatabase(folder / "db").items(limit=100)]
+    assert found == [*paths, *range(12, 21)]
     assert verify(folder / "db") == []
 
 
@@ -530,7 +532,7 @@ def test_labels_from_a_table(pictures, folder, kind):
         table.write_text("".join(json.dumps({"file": n, "label": v}) + "\n" for n, v in wanted.items()))
     db = ImageDatabase.create(folder / "db", flat, table, **IMAGE_PARAMS)
     assert {item.name: item.label for item in db.items() if item.label} == wanted
-    assert db.item(0).label is None
+    assert db.item("cat-0.png").label is None
 
 
 def test_images_from_memory(pictures, folder):

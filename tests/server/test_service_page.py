@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -346,18 +347,34 @@ def test_everything_can_be_reached_by_tab_and_is_seen_to_be(page):
 # The larger view.
 
 
-def test_a_closer_look(page, service):
-    with ImageDatabase(service.database) as library:
+@pytest.fixture(scope="module")
+def folder(folder_template, tmp_path_factory):
+    """A service over images of a folder: ids are text, originals and columns are there."""
+    with running(shutil.copytree(folder_template, tmp_path_factory.mktemp("folder") / "digits")) as service:
+        yield service
+
+
+@pytest.fixture
+def album(browser, folder):
+    yield from _page(browser, folder)
+
+
+def test_a_closer_look(album, folder):
+    page = album
+    with ImageDatabase(folder.database) as library:
         with page.expect_response("**/image") as original:
             page.locator("#results .closer").nth(1).press("Enter")
         page.wait_for_selector("#viewer[open]")
-        shown = library.item(ids(page)[1])
+        shown = library.item(album.locator("#results .item").nth(1).get_attribute("data-id"))
         near = [hit.id for hit in library.search_ids([shown.id], k=10)[0].hits]
     assert page.inner_text("#viewer-title") == shown.label
     assert page.inner_text("#viewer-name") == shown.name
     wait_for_text(page, "#viewer-facts", shown.sha256)
+    facts = page.inner_text("#viewer-facts")
+    assert shown.columns["taken"] in facts
+    assert re.search(rf"قياس\s+{shown.columns['قياس']}\b", facts)
     page.wait_for_function("n => document.querySelectorAll('#viewer-near [data-id]').length === n", arg=10)
-    neighbours = page.eval_on_selector_all("#viewer-near .item", "all => all.map(one => +one.dataset.id)")
+    neighbours = page.eval_on_selector_all("#viewer-near .item", "all => all.map(one => one.dataset.id)")
     assert neighbours == near
     assert original.value.headers["content-type"] == "image/png"  # the thumbnails are JPEGs
     page.wait_for_function("() => document.getElementById('viewer-note').textContent === ''")
@@ -378,27 +395,16 @@ def test_a_closer_look(page, service):
     )
     page.click("#viewer-search")
     wait_for_text(page, "#results-title", "24 items found")
-    assert f"item={near[0]}" in page.url
+    assert f"item={quote(near[0], safe='')}" in page.url
 
 
-def test_metadata_are_shown_where_an_item_has_them(page):
-    def with_metadata(route):
-        answer = route.fetch()
-        route.fulfill(json={**answer.json(), "metadata": {"taken": "2026-05-01", "قياس": {"iso": 200}}})
-
-    page.route(re.compile(r"/v1/items/\d+$"), with_metadata)
-    page.locator("#results .closer").first.click()
-    wait_for_text(page, "#viewer-facts", "2026-05-01")
-    assert "قياس" in page.inner_text("#viewer-facts")
-    assert '{"iso":200}' in page.inner_text("#viewer-facts")
-
-
-def test_without_the_original_the_small_picture_stays(page, service):
-    with service.client() as client, ImageDatabase(service.database) as library:
-        path = library.item(ids(page)[0]).path
+def test_without_the_original_the_small_picture_stays(album, folder):
+    page, first = album, album.locator("#results .item").first.get_attribute("data-id")
+    with folder.client() as client, ImageDatabase(folder.database) as library:
+        path = library.item(first).path
         shutil.move(path, f"{path}.away")
         try:
-            assert client.original(ids(page)[0]) is None
+            assert client.original(first) is None
             page.locator("#results .closer").first.click()
             wait_for_text(page, "#viewer-note", "not where it was")
             assert page.locator("#viewer-picture img").count() == 1
@@ -563,9 +569,9 @@ def test_a_view_needs_a_module_and_a_place_in_the_list(browser, service):
 
     def with_another(route):
         text = route.fetch().text()
-        assert "quality];" in text
+        assert "doctor];" in text
         route.fulfill(
-            body=f"{text.replace('quality];', 'quality, extra];')}\n".replace(
+            body=f"{text.replace('doctor];', 'doctor, extra];')}\n".replace(
                 "export const VIEWS", f"{extra}\nexport const VIEWS"
             ),
             content_type="text/javascript",
@@ -684,10 +690,14 @@ def test_nothing_overlaps_and_nothing_is_too_wide(browser, collection, screen):
         ("collection", "#browse .item .label:not(.placeholder *)"),
         ("learning", "#versions li"),
         ("quality", "#measure"),
+        ("doctor", "#examine"),
     ]:
         page.click(f"nav a[data-view={view}]")
         is_fine(selector)
     if screen[0] == 390:
+        page.click("#examine")
+        is_fine("#findings > *")
+        page.click("nav a[data-view=quality]")
         page.click("#measure")
         is_fine("#alternatives tr")
     context.close()
@@ -784,6 +794,10 @@ def test_axe_has_no_serious_finding(browser, service, many, digits, tmp_path, sc
     page.click("#measure")
     page.wait_for_selector("#quality-result:not([hidden])")
     check("quality, measured")
+    page.click("nav a[data-view=doctor]")
+    page.click("#examine")
+    page.wait_for_selector("#findings > *")
+    check("doctor, examined")
     page.click("#token-button")
     check("token")
     page.goto(many.address)  # vectors: other cards, and a search among classes

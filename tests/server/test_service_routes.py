@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -150,11 +151,18 @@ def test_thumbnails(client):
     assert client.thumbnail(10**9) is None
 
 
-def test_originals(client, library):
-    assert client.original(3) == Path(library.item(3).path).read_bytes()
-    answer = client._ask("GET", "/v1/items/3/image")
-    assert answer.headers["content-type"] == "image/png"
-    assert answer.headers["x-content-type-options"] == "nosniff"
+def test_originals(folder_template, tmp_path, client):
+    with (
+        application(folder_template, tmp_path) as http,
+        ImageDatabase(folder_template) as library,
+    ):
+        for item in library.sample(5):
+            answer = http.get(f"/v1/items/{quote(item.id, safe='')}/image")
+            assert answer.content == Path(item.path).read_bytes()
+            assert answer.headers["content-type"] == "image/png"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        assert http.get("/v1/items/no%20such/image").status_code == 404
+    assert client.original(3) is None  # it came from memory
     with pytest.raises(ServiceError) as caught:
         client.original(10**9)
     assert caught.value.status == 404
@@ -339,10 +347,10 @@ def test_vectors(of_vectors):
     number, _ = http.post("/v1/items/batch", json={"items": items}).json()["added"]
     assert library.item(number).label == int(y[400])  # a number, as the labels there are
     [number] = http.post(
-        "/v1/items/batch", json={"items": [{"vector": X[402].tolist(), "label": "-1"}]}
+        "/v1/items/batch", json={"items": [{"vector": X[402].tolist(), "label": "-2"}]}
     ).json()["added"]
-    assert library.item(number).label == -1
-    assert http.request("DELETE", "/v1/classes", params={"label": "-1"}).json()["removed"] == [number]
+    assert library.item(number).label == -2
+    assert http.request("DELETE", "/v1/classes", params={"label": "-2"}).json()["removed"] == [number]
     assert http.get(f"/v1/items/{number}/thumbnail").status_code == 404
     for wrong in ([1.0], [1e300] * 64):
         assert http.post("/v1/search/vector", json={"vector": wrong}).status_code == 422

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sihash.cli.output import phase_bars
-from sihash.cli.shared import AllowRejects, Database, Json, Labels, emit_added
+from sihash.cli.shared import AllowRejects, Columns, Database, IdColumn, Json, Labels, emit_added
 
 
 def add(
@@ -18,12 +18,18 @@ def add(
     ],
     label: Annotated[str | None, typer.Option(help="One label for all of SOURCE.")] = None,
     labels: Labels = None,
+    id_column: IdColumn = None,
+    columns: Columns = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let items take the place of those that have their ids.")
+    ] = False,
     allow_rejects: AllowRejects = False,
     as_json: Json = False,
 ) -> None:
     """Add items: found by searches at once, learned from by the next `sihash update`.
 
-    Content that is there already is skipped. Files that cannot be used are listed on stderr, and the exit
+    Content that is there already is skipped. What comes under an id that is there, and differs from it, is an
+    error, unless --replace is given. Files that cannot be used are listed on stderr, and the exit
     code is then 3.
     """
     if label is not None and labels is not None:
@@ -34,7 +40,9 @@ def add(
 
         with ImageDatabase(database) as opened:
             given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
-            report = opened.add(source, given, progress=progress)
+            report = opened.add(
+                source, given, ids=id_column, columns=columns, replace=replace, progress=progress
+            )
         if not (report.added or report.skipped or report.rejected):
             raise ValueError(f"There is nothing to add in {source}; is it empty?")
     emit_added(report, f"found by version {report.version}.", as_json, allow_rejects)

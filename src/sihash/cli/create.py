@@ -9,7 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from sihash.cli.output import phase_bars
-from sihash.cli.shared import AllowRejects, Json, Labels, Mean, Size, Std, Tensor, emit_added, numbers
+from sihash.cli.shared import (
+    AllowRejects,
+    Columns,
+    IdColumn,
+    Json,
+    Labels,
+    Mean,
+    Size,
+    Std,
+    Tensor,
+    emit_added,
+    numbers,
+)
 
 
 class Solver(StrEnum):
@@ -51,6 +63,8 @@ def create(
     std: Std = None,
     tensor: Tensor = None,
     labels: Labels = None,
+    id_column: IdColumn = None,
+    columns: Columns = None,
     solver: Annotated[Solver, typer.Option(help="Of the binary SVMs.")] = Solver.auto,
     index: Annotated[
         str, typer.Option(help="faiss, exact, or milvus+http://host:port/name.", autocompletion=_indexes)
@@ -90,6 +104,8 @@ def create(
             database,
             source,
             labels,
+            ids=id_column,
+            columns=columns,
             n_bits=bits,
             n_anchors=anchors,
             features=features,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from sihash.database import ImageDatabase
-    from sihash.database.answers import Answer
+    from sihash.database.answers import Answer, Id
 
 N_BITS = 32
 COPIES = 8  # of each digit, slightly different: on a thousand images everything is fast
@@ -35,7 +35,7 @@ class Search:
     path: Path
     digit: str
     answers: dict[str, Answer]
-    files: dict[int, Path]  # of the items found, by id
+    files: dict[Id, Path]  # of the items found, by id
 
 
 def demo(

@@ -27,6 +27,18 @@ Labels = Annotated[
     ),
 ]
 
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", metavar="COLUMN", help="The column of SOURCE that holds ids; `id` if not said."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="A column of SOURCE to keep; repeat for more. All if not said."),
+]
+Where = Annotated[
+    str | None, typer.Option(help="Only items whose columns meet conditions: \"price < 20 and size = 'XL'\".")
+]
+
 
 def numbers(text: str | None) -> tuple[float, ...] | None:
     """``0.485,0.456,0.406`` as numbers."""
@@ -52,10 +64,12 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "version": report.version,
         "n_added": len(report.added),
         "added": report.added,
+        "replaced": report.replaced,
         "skipped": report.skipped,
         "rejected": [{"name": reject.name, "reason": reject.reason} for reject in report.rejected],
     }
     counts = [f"{len(report.added):,} added"]
+    counts += [f"{len(report.replaced):,} of them in the place of others"] if report.replaced else []
     counts += [f"{len(report.skipped):,} there already"] if report.skipped else []
     counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
     emit(data, f"{', '.join(counts)}; {text}", as_json)

@@ -41,7 +41,7 @@ def compact(database: Database, as_json: Json = False) -> None:
 
 
 def undo(database: Database, as_json: Json = False) -> None:
-    """Take back the last add, remove or update; again: the one before it."""
+    """Take back the last add, remove, relabel or update; again: the one before it."""
     from sihash.database import ImageDatabase
 
     with ImageDatabase(database) as opened:

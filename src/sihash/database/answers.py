@@ -11,6 +11,8 @@ from typing import Any
 from sihash.datasets import Reject
 
 Label = str | int | None
+Id = str | int
+Value = str | int | float | bool  # in a column
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,19 @@ class Why:
 
 @dataclass(frozen=True)
 class Hit:
-    """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better)."""
+    """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better).
 
-    id: int
+    ``columns`` are what the source said of it beside its label.
+    """
+
+    id: Id
     label: Label
     name: str
     distance: int
     score: float
     code: bytes
     why: Why = field(compare=False)  # its last digits depend on the order of sums
+    columns: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Answer:
     query_code: bytes
     hits: list[Hit]
     remark: str | None = None
-    _thumbnail: Callable[[int], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
+    _thumbnail: Callable[[Id], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
 
     def _repr_html_(self) -> str:
         cells = "".join(self._cell(hit) for hit in self.hits)
@@ -122,29 +128,43 @@ class Classification:
 class Item:
     """An item of the collection. ``path`` is where its file was when it was added, if it was in a folder."""
 
-    id: int
+    id: Id
     label: Label
     name: str
     path: str | None
     version: int
     sha256: str
     code: bytes
+    columns: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class AddReport:
-    """Ids of what was added; names of what was there already; what could not be used, and why."""
+    """Ids of what was added; names of what was there already; what could not be used, and why.
+
+    ``replaced`` are the ids among those added whose earlier items were removed by it.
+    """
 
     version: int
-    added: list[int]
+    added: list[Id]
     skipped: list[str]
     rejected: list[Reject]
+    replaced: list[Id] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RemoveReport:
     version: int
-    removed: list[int]
+    removed: list[Id]
+
+
+@dataclass(frozen=True)
+class RelabelReport:
+    """Ids of the items whose label changed to ``label``; those that had it already are not among them."""
+
+    version: int
+    relabelled: list[Id]
+    label: Label
 
 
 @dataclass(frozen=True)
@@ -183,6 +203,16 @@ class CompactReport:
     n_dropped: int
     segments_before: int
     segments_after: int
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """How many items came from each of two databases; ids of those of the second that the first had, too."""
+
+    version: int
+    n_first: int
+    n_second: int
+    skipped: list[Id]
 
 
 @dataclass(frozen=True)

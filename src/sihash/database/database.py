@@ -16,13 +16,17 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sihash._typing import Array
+from sihash.checks import check_count
 from sihash.database import (
     changes,
     comparing,
+    doctor,
     evaluating,
     exporting,
     inspecting,
+    merging,
     originals,
+    present,
     searching,
     updating,
 )
@@ -32,21 +36,26 @@ from sihash.database.answers import (
     Classification,
     CompactReport,
     Evaluation,
+    Id,
     Item,
     Label,
+    MergeReport,
     Problem,
+    RelabelReport,
     RemoveReport,
     UndoReport,
     UpdateReport,
     Version,
 )
 from sihash.database.catalogue import FILE
-from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
+from sihash.database.findings import Diagnosis
+from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
 from sihash.database.reader import Reader
 from sihash.database.served import reach
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.sources import Features, ImageSource, Nothing, open_source
 from sihash.database.writer import Progress, silent
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
@@ -102,6 +111,8 @@ class ImageDatabase:
         labels: Any = None,
         *,
         names: Sequence[str] | None = None,
+        ids: Any = None,
+        columns: Any = None,
         n_bits: int | None = None,
         n_anchors: int = 1000,
         features: str = "auto",
@@ -127,6 +138,13 @@ class ImageDatabase:
             One an item, None for an item without; a CSV or JSONL file with a row (file, label) an item.
         names : sequence of str, optional
             What the items are called; the default follows from the source.
+        ids : sequence or str, optional
+            The user's own ids, text or whole numbers, one an item; or the name of the column of the source
+            that holds them. The default is a column ``id``, the paths of files in folders and archives, or
+            the number of the item.
+        columns : mapping, DataFrame or names, optional
+            What else is known of the items: values by name. Or the names of the columns of the source to
+            keep; the default is all.
         n_bits : int, optional
             Bits of a code; the default goes by the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
@@ -143,7 +161,7 @@ class ImageDatabase:
             Called with what is being done and how much of it is done, 0…1.
         """
         root = Path(path).expanduser().absolute()
-        opened = open_source(source, labels, names)
+        opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
             name, options = "gist" if features == "auto" else features, feature_options or {}
@@ -164,7 +182,31 @@ class ImageDatabase:
         database.created_ = report
         return database
 
+    @classmethod
+    def merge(
+        cls,
+        path: str | os.PathLike[str],
+        first: str | os.PathLike[str],
+        second: str | os.PathLike[str],
+        *,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Make a database at ``path`` with the items of two others that share a model, and open it.
+
+        They do if one began as a copy of the other and neither was updated since. An item of the second
+        that the first has, too (the same id, content, label and columns; without an id of its own, the same
+        content), comes once. Two different items under one id are refused. Numbers of the second's items
+        change. The report is ``merged_`` of what is returned.
+        """
+        root = Path(path).expanduser().absolute()
+        with cls(first) as one, cls(second) as other:
+            report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, progress or silent)))
+        database = cls(root)
+        database.merged_ = report
+        return database
+
     created_: AddReport
+    merged_: MergeReport
 
     def close(self) -> None:
         """Let go of files; the database is not to be used afterwards."""
@@ -222,6 +264,7 @@ class ImageDatabase:
         radius: int | None = None,
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
+        where: str | None = None,
     ) -> list[Answer]:
         """The best items for each query: ``k`` of them (10), or all within Hamming distance ``radius``.
 
@@ -231,10 +274,11 @@ class ImageDatabase:
         ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or "hamming"
         (`sihash.ranking.ranker`). The score of a hit is that of the ranking: larger is better, and scores of
         one query can be compared with each other.
-        ``classes`` restricts the answers to items of these labels.
+        ``classes`` restricts the answers to items of these labels, ``where`` to those whose columns meet
+        conditions, as in ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
         """
         X = self._vectors(queries)
-        ask = searching.wanted(k, radius, rank, classes)
+        ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             fitting = searching.fitting(snapshot, X)
@@ -244,16 +288,17 @@ class ImageDatabase:
 
     def search_ids(
         self,
-        ids: Iterable[int],
+        ids: Iterable[Id],
         *,
         k: int | None = None,
         radius: int | None = None,
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
+        where: str | None = None,
     ) -> list[Answer]:
         """As `search`, with items of the database as the queries; each is left out of its own answer."""
         numbers = list(ids)
-        ask = searching.wanted(k, radius, rank, classes)
+        ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             own = snapshot.living(numbers)
@@ -285,21 +330,38 @@ class ImageDatabase:
         labels: Any = None,
         *,
         names: Sequence[str] | None = None,
+        ids: Any = None,
+        columns: Any = None,
+        replace: bool = False,
         progress: Progress | None = None,
     ) -> AddReport:
         """Add items; they can be found when this returns, and the next update learns from their labels.
 
         Content that is there already is skipped, what cannot be read is rejected; both are in the report.
+        ``ids`` and ``columns`` are as in `create`. What comes under the id of an item that is there is
+        skipped if all of it is the same; else it is refused, or takes the item's place with ``replace``.
         """
-        return changes.add(self._reader, open_source(source, labels, names), progress or silent)
+        opened = open_source(source, labels, names, ids, columns, replace)
+        return changes.add(self._reader, opened, progress or silent)
 
-    def remove(self, ids: Iterable[int]) -> RemoveReport:
+    def remove(self, ids: Iterable[Id]) -> RemoveReport:
         """Remove items; no search in any process finds them once this returns."""
         return changes.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
         """Remove all items of some classes."""
         return changes.remove(self._reader, None, list(labels))
+
+    def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
+        """Give items another label, known or new, or with None take it away; all of them or none.
+
+        Searches, filters and evaluations go by it at once; the next update learns from it.
+        """
+        return changes.relabel(self._reader, list(ids), label)
+
+    def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
+        """As `relabel`, all items of some classes: several classes become one, or one gets another name."""
+        return changes.relabel(self._reader, None, label, list(labels))
 
     def update(
         self,
@@ -315,7 +377,7 @@ class ImageDatabase:
         return updating.update(self.path, strategy, compare, progress or silent)
 
     def undo(self) -> UndoReport:
-        """Take back the last add, remove or update that was not taken back yet."""
+        """Take back the last add, remove, relabel or update that was not taken back yet."""
         return changes.undo(self._reader)
 
     def compact(self) -> CompactReport:
@@ -350,13 +412,20 @@ class ImageDatabase:
 
         return self._read(work)
 
-    def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Any] | None = None) -> list[Item]:
-        """Items in the order of their ids."""
+    def items(
+        self,
+        offset: int = 0,
+        limit: int = 100,
+        classes: Iterable[Any] | None = None,
+        where: str | None = None,
+    ) -> list[Item]:
+        """Items in the order in which they came, of some classes, or whose columns meet conditions."""
         labels = None if classes is None else list(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
-            ids = snapshot.places.live_ids() if labels is None else snapshot.ids_of(labels)
-            return self._items(snapshot, ids[offset : offset + limit])
+            some = searching.numbers_allowed(snapshot, labels, where)
+            numbers = snapshot.places.live_ids() if some is None else some
+            return self._items(snapshot, numbers[offset : offset + limit])
 
         return self._read(work)
 
@@ -367,12 +436,13 @@ class ImageDatabase:
         def work(snapshot: Snapshot) -> list[Item]:
             own = None if labels is None else snapshot.ids_of(labels)
             chosen = inspecting.sample(snapshot, n, own, seed)
-            found = {item.id: item for item in self._items(snapshot, np.sort(chosen))}
+            ordered = np.sort(chosen)
+            found = dict(zip(ordered.tolist(), self._items(snapshot, ordered), strict=True))
             return [found[number] for number in chosen.tolist()]
 
         return self._read(work)
 
-    def original(self, id: int) -> bytes | None:
+    def original(self, id: Id) -> bytes | None:
         """The image file that an item was made of, if it came from a folder and still lies there unchanged.
 
         Nothing else is ever handed out: the bytes must have the SHA-256 of what was added.
@@ -380,27 +450,49 @@ class ImageDatabase:
         item = self.item(id)
         return None if item.path is None else originals.unchanged(item.path, item.sha256)
 
-    def item(self, id: int) -> Item:
+    def id_of(self, text: str) -> Id:
+        """The id that is meant by text on a command line or in an address: 17 by "17", if that is a number
+        here. The text itself if no item has such an id.
+        """
+
+        def work(snapshot: Snapshot) -> Id:
+            rows = present.rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
+            return written(text, [of_row(row[0], row[5]) for row in rows.values()])
+
+        return self._read(work)
+
+    def item(self, id: Id) -> Item:
         """One item; `NoSuchItem` if it is not there."""
         return self._read(lambda snapshot: self._items(snapshot, snapshot.living([id]))[0])
 
-    def _items(self, snapshot: Snapshot, ids: Array) -> list[Item]:
-        rows = list(snapshot.catalogue.rows_in("items", "id", ids.tolist()))
-        if len(rows) < len(ids):
+    def _items(self, snapshot: Snapshot, numbers: Array) -> list[Item]:
+        rows = list(snapshot.catalogue.rows_in("items", "id", numbers.tolist()))
+        if len(rows) < len(numbers):
             raise snapshot.catalogue.corrupt("items are missing")
         out = []
-        for (number, operation, label, name, content), code in zip(rows, snapshot.codes(ids), strict=True):
+        codes, columns = snapshot.codes(numbers), snapshot.places.columns(numbers)
+        labels = snapshot.labels(numbers)
+        for row, label, code, said in zip(rows, labels, codes, columns, strict=True):
+            number, operation, _, name, content, given, _ = row
             about = snapshot.log.operations[operation]
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
-            label = snapshot.classes.get(label)
-            out.append(Item(number, label, name, path, about.version, content.hex(), code.tobytes()))
+            own = of_row(number, given)
+            out.append(Item(own, label, name, path, about.version, content.hex(), code.tobytes(), said))
         return out
 
-    def thumbnail(self, id: int) -> bytes | None:
-        """A small JPEG of an item, if one is kept."""
-        rows = self._reader.catalogue.rows("thumbnails", "id = ?", (int(id),))
-        return rows[0][1] if rows else None
+    def thumbnail(self, id: Id) -> bytes | None:
+        """A small JPEG of an item, if it is there and one is kept."""
+
+        def work(snapshot: Snapshot) -> bytes | None:
+            try:
+                (number,) = snapshot.living([id]).tolist()
+            except NoSuchItem:  # the item of an earlier answer, say
+                return None
+            rows = snapshot.catalogue.rows("thumbnails", "id = ?", (number,))
+            return rows[0][1] if rows else None
+
+        return self._read(work)
 
     def labels(self) -> list[Label]:
         """Labels of the classes that have items, in the order in which they came."""
@@ -408,9 +500,12 @@ class ImageDatabase:
             lambda snapshot: [label for label in inspecting.class_sizes(snapshot) if label is not None]
         )
 
-    def info(self) -> dict[str, Any]:
-        """What the database is and holds, in plain types."""
-        return self._read(lambda s: inspecting.describe(self.path, s.catalogue, s))
+    def info(self, where: str | None = None) -> dict[str, Any]:
+        """What the database is and holds, in plain types.
+
+        With ``where``, items and classes are counted among the items whose columns meet these conditions.
+        """
+        return self._read(lambda s: inspecting.describe(self.path, s.catalogue, s, where))
 
     def bits(self) -> Bits:
         """How the bits are used: their balance, and the mean margin of every class in each."""
@@ -468,7 +563,7 @@ class ImageDatabase:
         opened = open_source(source, labels)
         if isinstance(opened, ImageSource):
             opened.features = self.features
-        blocks = list(opened.blocks(lambda _: set()))
+        blocks = list(opened.blocks(Nothing()))
         if opened.rejects:
             first = opened.rejects[0]
             warnings.warn(
@@ -483,6 +578,18 @@ class ImageDatabase:
         if None in y:
             raise DatabaseError("Queries to evaluate with need a label each.")
         return self._vectors(X), y
+
+    def doctor(self, limit: int = 100) -> Diagnosis:
+        """Labels that look wrong or are in conflict, most certain first, each with what mends it.
+
+        Of each kind of finding at most ``limit`` are listed; ``found`` counts all. In large collections
+        samples are examined, so that it takes minutes at most; the ``note`` says so. Nothing is changed.
+        """
+        try:
+            check_count("limit", limit)
+        except ValueError as error:
+            raise DatabaseError(str(error)) from None
+        return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""

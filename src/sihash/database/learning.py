@@ -15,13 +15,22 @@ from sihash.database.errors import DatabaseError
 from sihash.database.segments import Places
 from sihash.hashing import SIH
 
+LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
+
 
 @dataclass(frozen=True)
 class Training:
-    """The rows to learn from: ids (ascending) and labels."""
+    """The rows to learn from: ids (ascending), class numbers and labels."""
 
     ids: Array
+    classes: Array
     labels: list[Any]
+
+    def record(self) -> Array:
+        """What is kept of them: ids, and the classes that they were learned as."""
+        rows = np.empty(len(self.ids), dtype=LEARNED)
+        rows["id"], rows["class"] = self.ids, self.classes
+        return rows
 
 
 def sample(ids: Array, classes: Array, per_class: int | None, keep: Array) -> Array:
@@ -61,11 +70,25 @@ def load_learner(root: Path, file: files.Written, places: Places, width: int) ->
     return hasher.attach_vectors(places.vectors(np.array(hasher.ids_, dtype=np.int64), width))
 
 
-def update(hasher: SIH, places: Places, width: int, training: Training) -> tuple[SIH, int, int]:
-    """Bring a hasher to the present rows in one run: it, and how many rows came and went."""
+def as_learned(training: Training, learned: Array) -> Array:
+    """Which of the rows were learned from with the labels that they have now; ``learned`` is a `record`."""
+    places = np.minimum(np.searchsorted(learned["id"], training.ids), max(len(learned) - 1, 0))
+    if not len(learned):
+        return np.zeros(len(training.ids), dtype=bool)
+    same = learned[places]
+    return (same["id"] == training.ids) & (same["class"] == training.classes)
+
+
+def update(
+    hasher: SIH, places: Places, width: int, training: Training, learned: Array
+) -> tuple[SIH, int, int]:
+    """Bring a hasher to the present rows in one run: it, and how many rows came and went.
+
+    ``learned`` is the `record` of the rows that it knows. One with another label goes and comes.
+    """
     known = np.array(hasher.ids_, dtype=np.int64)
-    gone = np.setdiff1d(known, training.ids)
-    fresh = np.flatnonzero(~np.isin(training.ids, known))
+    fresh = np.flatnonzero(~as_learned(training, learned))
+    gone = np.setdiff1d(known, np.delete(training.ids, fresh))
     labels = [training.labels[k] for k in fresh]
     if not len(gone) and not len(fresh):
         return hasher, 0, 0

@@ -11,6 +11,8 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files
+from sihash.database.answers import Value
+from sihash.database.columns import Table, read_table
 from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
 from sihash.kernel import row_blocks
@@ -27,8 +29,8 @@ FOLDER = "segments"
 class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
-    ``alive`` says which of them are part of the collection now; it is the only thing that changes. ``codes``
-    are those of the model version that the holder of the segment works with.
+    ``alive`` says which of them are part of the collection now, ``classes`` are their labels of now; nothing
+    else changes. ``codes`` are those of the model version that the holder of the segment works with.
     """
 
     root: Path
@@ -38,6 +40,14 @@ class Segment:
     features: Written
     codes: Array
     alive: Array
+    columns_file: Written | None = None
+
+    @cached_property
+    def columns(self) -> Table:
+        """What the source said of the items beside their labels."""
+        if self.columns_file is None:
+            return Table(len(self.ids), {})
+        return read_table(self.root, self.columns_file)
 
     @cached_property
     def ids(self) -> Array:
@@ -45,7 +55,17 @@ class Segment:
 
     @cached_property
     def classes(self) -> Array:
-        return np.ascontiguousarray(self.rows["class"])
+        """Class numbers; items that were relabelled have others than in ``rows``."""
+        return self.rows["class"].copy()
+
+    @property
+    def is_relabelled(self) -> bool:
+        return not np.array_equal(self.classes, self.rows["class"])
+
+    @property
+    def rows_now(self) -> Array:
+        """The rows with the labels of now in them."""
+        return make_rows(self.ids, self.classes, self.sketches)
 
     @property
     def sketches(self) -> Array:
@@ -147,6 +167,15 @@ class Places:
         out = np.empty(len(ids), dtype=np.int64)
         for segment, places, rows in self._find_all(ids):
             out[places] = segment.classes[rows]
+        return out
+
+    def columns(self, ids: Array) -> list[dict[str, Value]]:
+        """What the columns say of items, in the order of ``ids``."""
+        out: list[dict[str, Value]] = [{}] * len(ids)
+        for segment, places, rows in self._find_all(ids):
+            if segment.columns_file is not None:
+                for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+                    out[place] = segment.columns.row(row)
         return out
 
     def sketches(self, ids: Array) -> Array:

@@ -13,10 +13,11 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import n_bytes
-from sihash.database import files
+from sihash.database import files, relabelled, where
 from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
-from sihash.database.errors import DatabaseError, NoSuchItem
+from sihash.database.errors import NoSuchItem
+from sihash.database.present import numbers_of
 from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
 from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
@@ -25,6 +26,8 @@ from sihash.database.texts import plain_label
 from sihash.hashing import SIH
 from sihash.index import CodeIndex, open_index
 from sihash.ranking import Ranker, Sketcher, Weights
+
+KEPT_FILTERS = 64  # numbers that met the conditions of a search
 
 
 class Log:
@@ -44,10 +47,22 @@ class Log:
             self.undone.add(operation.target)
 
     @property
-    def next_id(self) -> int:
-        """Ids are never given twice, not even those of undone additions."""
+    def next_number(self) -> int:
+        """Numbers are never given twice, not even those of undone additions."""
         stops = (o.details["first_id"] + o.details["n_added"] for o in self.of_kind("create", "add"))
         return max(stops, default=0)
+
+    @property
+    def next_id(self) -> int:
+        """The next number that can be an id: past every one that a user has given."""
+        given = (o.details["largest_id"] + 1 for o in self.of_kind("create", "add"))
+        return max(self.next_number, *given)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Names and kinds of the columns."""
+        came = [o for o in self.of_kind("create", "add") if o.number not in self.undone]
+        return {name: kind for o in came for name, kind in o.details["columns"].items()}
 
     @property
     def next_version(self) -> int:
@@ -80,10 +95,11 @@ class Snapshot:
     def __init__(self, root: Path, catalogue: Catalogue) -> None:
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names and classes of these items are
-        self._root = root
+        self.root = root
         self._uncoded: set[int] = set()  # segments
         self._ranker: Ranker | None = None
         self._making = Lock()
+        self._matching: dict[tuple[int, str], Array] = {}
         with catalogue.snapshot():
             self.log = Log(catalogue.operations())
             self.meta = catalogue.meta
@@ -93,15 +109,17 @@ class Snapshot:
             hash_file = catalogue.file_of_version("hash", self.version)
             sketcher_file = catalogue.file_of_kind("sketcher")
             removed = catalogue.rows("removed")
+            relabelled_rows = catalogue.rows("relabelled")
         self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = SIH.load(root / hash_file.path)
-        self._model = hash_file.sha256.hex()
+        self.model = hash_file.sha256.hex()
         self.places = Places(self._load_segments(segment_rows, found))
         ids_removed: dict[int, list[int]] = defaultdict(list)
         for _, operation, number in removed:
             ids_removed[operation].append(number)
-        self._replay(self.log.operations.values(), ids_removed)
+        labels = relabelled.by_operation(relabelled_rows)
+        self._replay(self.log.operations.values(), ids_removed, labels)
 
     @property
     def operation(self) -> int:
@@ -151,7 +169,11 @@ class Snapshot:
         name = self.meta["index"]
         if not name.startswith("milvus+"):
             return open_index(name, self.n_bits)
-        return ServedIndex(name, self.n_bits, self.version, self._model, self.n_items, self.places.alive)
+        return ServedIndex(name, self.n_bits, self.version, self.model, self.n_items, self.places.alive)
+
+    @property
+    def holds_vectors(self) -> bool:
+        return bool(self.meta["features"]["name"] == "none")
 
     @property
     def n_bits(self) -> int:
@@ -171,6 +193,10 @@ class Snapshot:
     def vectors(self, ids: Array) -> Array:
         return self.places.vectors(ids, self.width)
 
+    def labels(self, ids: Array) -> list[Label]:
+        """Labels of items as they are now, in the order of ``ids``; None for none."""
+        return [self.classes.get(number) for number in self.places.classes(ids).tolist()]
+
     def ids_of(self, labels: Iterable[Any]) -> Array:
         """Ids of the living items of some classes; a label that no item has is refused."""
         number_of = {label: number for number, label in self.classes.items()}
@@ -185,15 +211,30 @@ class Snapshot:
         return ids[np.isin(own, numbers)]
 
     def living(self, ids: Iterable[Any]) -> Array:
-        """Ids as an array, in their order; one that the collection does not have is refused."""
-        values = list(ids)
-        if not all(isinstance(value, int | np.integer) and abs(int(value)) < 1 << 62 for value in values):
-            raise DatabaseError(f"Ids are whole numbers, got {values[:3]!r}.")
-        wanted = np.array(values, dtype=np.int64)
-        missing = wanted[~self.places.alive(wanted)]
-        if len(missing):
-            raise NoSuchItem(f"No item has the id {missing[0]}.")
-        return wanted
+        """Numbers of items by their ids, in their order; one that the collection does not have is refused."""
+        return numbers_of(self.catalogue, self.places, ids)
+
+    def matching(self, text: str) -> Array:
+        """Numbers of the living items that meet the conditions of `where`, ascending."""
+        key = (self.operation, text)
+        found = self._matching.get(key)
+        if found is None:
+            conditions = where.parse(text)
+            where.check(conditions, self.log.columns)
+            parts = [
+                segment.ids[  # by places: a mask with every other row takes far longer
+                    np.flatnonzero(
+                        segment.alive & where.matching(conditions, segment.columns, len(segment.ids))
+                    )
+                ]
+                for segment in self.places.segments
+            ]
+            found = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+            found.flags.writeable = False  # so an index may keep what it makes of it
+            if len(self._matching) >= KEPT_FILTERS:
+                self._matching.clear()
+            self._matching[key] = found
+        return found
 
     def _load_segments(self, rows: list[Any], found: list[Any]) -> list[Segment]:
         by_segment: dict[int, dict[str, files.Written]] = defaultdict(dict)
@@ -206,17 +247,22 @@ class Snapshot:
         for kind in ("rows", "vectors"):
             if kind not in own:
                 raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
-        rows = files.load_array(self._root, own["rows"])
+        rows = files.load_array(self.root, own["rows"])
         if "codes" in own:
-            codes = files.load_array(self._root, own["codes"])
+            codes = files.load_array(self.root, own["codes"])
         else:  # what was dead when this version was learned has no codes in it, nor any use for them
             codes = np.zeros((n, self.n_bytes), dtype=np.uint8)
             self._uncoded.add(number)
         alive = np.zeros(n, dtype=bool)
-        return Segment(self._root, number, operation, rows, own["vectors"], codes, alive)
+        return Segment(self.root, number, operation, rows, own["vectors"], codes, alive, own.get("columns"))
 
-    def _replay(self, operations: Iterable[Operation], removed: dict[int, list[int]]) -> None:
-        """Let each operation do to ``alive`` what it did to the collection."""
+    def _replay(
+        self,
+        operations: Iterable[Operation],
+        removed: dict[int, list[int]],
+        labels: dict[int, relabelled.Relabelled],
+    ) -> None:
+        """Let each operation do to ``alive`` and ``classes`` what it did to the collection."""
         by_operation: dict[int, list[Segment]] = defaultdict(list)
         for segment in self.places.segments:
             by_operation[segment.operation].append(segment)
@@ -230,6 +276,8 @@ class Snapshot:
             ids = np.array(removed.get(number, []), dtype=np.int64)
             for segment, _, rows in self.places.find(ids):
                 segment.alive[rows] = not comes
+            if number in labels:
+                labels[number].replay(self.places, comes)
         for segment in self.places.segments:
             if segment.number in self._uncoded and segment.alive.any():
                 raise self.catalogue.corrupt(
@@ -250,11 +298,12 @@ class Snapshot:
             removed: dict[int, list[int]] = defaultdict(list)
             for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
                 removed[operation].append(number)
+            relabelled_rows = list(catalogue.rows_in("relabelled", "operation", sorted(touched)))
         fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
         with self.lock.writing():
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
             self.places.take(fresh)
-            self._replay(new, removed)
+            self._replay(new, removed, relabelled.by_operation(relabelled_rows))
             if self._ranker is not None:
                 self._follow(self._ranker, before)
             self.classes.update({number: json.loads(text) for number, text in new_classes})

@@ -72,14 +72,14 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
             seconds: dict[str, float] = {}
             with _timed(seconds, "learning"):
                 progress("learning", 0.0)
-                hasher, report = _learn(root, catalogue, snapshot, strategy)
+                hasher, training, report = _learn(root, catalogue, snapshot, strategy)
                 progress("learning", 1.0)
             if not report.changed:
                 return report
             version = _Version(snapshot.log.next_version, Encoder.after_learning(hasher), {})
             with _timed(seconds, "encoding"):
                 left_out = rows_left_out(hasher)
-                version.models = write_models(root, hasher, version.number, left_out)
+                version.models = write_models(root, hasher, version.number, training.record(), left_out)
                 for k, segment in enumerate(snapshot.places.segments):
                     progress("encoding", k / len(snapshot.places.segments))
                     version.encode(root, segment)
@@ -118,25 +118,42 @@ def to_learn_from(snapshot: Snapshot, keep: Any) -> tuple[Array, Array]:
 
 def _training(snapshot: Snapshot, keep: Any) -> Training:
     ids, numbers = to_learn_from(snapshot, keep)
-    return Training(ids, [snapshot.classes[number] for number in numbers.tolist()])
+    return Training(ids, numbers, [snapshot.classes[number] for number in numbers.tolist()])
+
+
+def learned_rows(root: Path, catalogue: Catalogue, version: int) -> Array:
+    """The items that a version was learned from, and as what: a `Training.record`."""
+    return files.load_array(root, catalogue.file_of_version("training", version))
 
 
 def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
     """The items that a version was learned from."""
-    return files.load_array(root, catalogue.file_of_version("training", version))
+    return learned_rows(root, catalogue, version)["id"]
 
 
-def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
+def n_waiting(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> int:
+    """How many items came, went or were relabelled since the version in force was learned."""
+    learned = learned_rows(root, catalogue, snapshot.version)
+    training = _training(snapshot, learned["id"])
+    fresh = training.ids[~learning.as_learned(training, learned)]
+    return len(np.union1d(np.setdiff1d(learned["id"], training.ids), fresh))
+
+
+def _learn(
+    root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str
+) -> tuple[SIH, Training, UpdateReport]:
     places, width = snapshot.places, snapshot.width
     if strategy == "scratch":
         training = _training(snapshot, [])
         hasher = learning.fit(snapshot.hasher, places, width, training)
-        return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
+        return hasher, training, UpdateReport(snapshot.version, strategy, True, len(training.ids))
     file = catalogue.file_of_version("learner", snapshot.version)
     hasher = learning.load_learner(root, file, places, width)
-    hasher, n_learned, n_forgotten = learning.update(hasher, places, width, _training(snapshot, hasher.ids_))
+    learned = learned_rows(root, catalogue, snapshot.version)
+    training = _training(snapshot, learned["id"])
+    hasher, n_learned, n_forgotten = learning.update(hasher, places, width, training, learned)
     changed = bool(n_learned or n_forgotten)
-    return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
+    return hasher, training, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
 
 
 def _compare(

@@ -13,8 +13,8 @@ from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher, check_shapes
 from sihash.hashing.calibration import probabilities
 from sihash.hashing.class_probability import margin_proba, margin_scores
-from sihash.hashing.learner import second_stage
 from sihash.hashing.objective import Objective
+from sihash.hashing.training_state import second_stage
 from sihash.kernel import KernelMap
 
 

@@ -1,6 +1,6 @@
 // The view of the collection: its classes, its bits, its items; adding and deleting.
 
-import { get, post, remove, token } from "./api.js";
+import { get, itemPath, post, remove, token } from "./api.js";
 import { balanceChart, wantStatistics } from "./bits.js";
 import { byName, bySize, MANY, matching } from "./classes.js";
 import { $, announce, confirmed, count, empty, h, imageFiles, labelText, showError } from "./dom.js";
@@ -98,7 +98,7 @@ function browse() {
 
 async function removeItem(item) {
   if (!(await confirmed("Remove this item?", `${item.name} will not be found any more. The image file itself is left alone.`, "Remove"))) return;
-  await change(() => remove(`/v1/items/${item.id}`), "Removed.");
+  await change(() => remove(itemPath(item.id)), "Removed.");
 }
 
 async function deleteClass(label, n) {

@@ -1,6 +1,6 @@
 // Items as pictures with words. Pictures are fetched with the token, so they are blobs, not addresses.
 
-import { request } from "./api.js";
+import { itemPath, request } from "./api.js";
 import { bitsOf, strip } from "./bits.js";
 import { count, fixed, h, labelSpan, labelText, percent, svg } from "./dom.js";
 
@@ -27,7 +27,7 @@ function thumbnail(id) {
   if (!info.thumbnails) return Promise.resolve(null);
   const known = thumbnails.get(id);
   if (known) return known;
-  const loading = fetched(`/v1/items/${id}/thumbnail`);
+  const loading = fetched(`${itemPath(id)}/thumbnail`);
   thumbnails.set(id, loading);
   if (thumbnails.size > KEPT) {
     const [oldest, address] = thumbnails.entries().next().value;

@@ -20,7 +20,7 @@ function setUp() {
 
 function setInfo(info) {
   $("waiting").textContent = info.n_waiting
-    ? `${count(info.n_waiting, "change")} since the last update: labelled images that came or went.`
+    ? `${count(info.n_waiting, "change")} since the last update: labelled images that came, went or were relabelled.`
     : "Nothing has changed since the last update.";
   showVersions().catch(() => {});
 }

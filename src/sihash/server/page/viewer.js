@@ -1,6 +1,6 @@
 // A larger view of one item: the original, what is known of it, its neighbours.
 
-import { get } from "./api.js";
+import { get, itemPath } from "./api.js";
 import { strip } from "./bits.js";
 import { $, empty, fixed, h, labelText, showError } from "./dom.js";
 import { fetched, image, info, itemCard, picture, placeholders, reasons } from "./items.js";
@@ -53,7 +53,7 @@ async function show(item) {
   showError("viewer-error", null);
   showPicture(item, signal);
   try {
-    const [about, answer] = await Promise.all([get(`/v1/items/${item.id}`, {}, signal), get(`/v1/items/${item.id}/search`, { k: NEIGHBOURS }, signal)]);
+    const [about, answer] = await Promise.all([get(itemPath(item.id), {}, signal), get(`${itemPath(item.id)}/search`, { k: NEIGHBOURS }, signal)]);
     if (signal.aborted) return;
     showFacts(about);
     const near = answer.hits;
@@ -72,7 +72,7 @@ async function showPicture(item, signal) {
   $("viewer-picture").replaceChildren(picture(item));
   $("viewer-note").textContent = info.holds_images ? "Fetching the original…" : "";
   if (!info.holds_images) return;
-  const address = await fetched(`/v1/items/${item.id}/image`, signal);
+  const address = await fetched(`${itemPath(item.id)}/image`, signal);
   if (signal.aborted) return void (address && URL.revokeObjectURL(address));
   state.address = address;
   $("viewer-note").textContent = address ? "" : "The original is not where it was when it was added; this is what is kept of it.";
@@ -84,9 +84,9 @@ function forgetPicture() {
   state.address = null;
 }
 
-/** What is known of the item; its metadata as the user gave them. */
+/** What is known of the item; its columns as the user gave them. */
 function showFacts(item) {
-  const facts = [...Object.entries(item.metadata ?? {}), ["Item", item.id], ["Since version", item.version], ["SHA-256", item.sha256]];
+  const facts = [...Object.entries(item.columns), ["Item", item.id], ["Since version", item.version], ["SHA-256", item.sha256]];
   $("viewer-facts").replaceChildren(...facts.flatMap(([name, value]) => [
     h("dt", { dir: "auto" }, name), h("dd", { dir: "auto" }, typeof value === "object" ? JSON.stringify(value) : String(value))]));
   $("viewer-code").replaceChildren(h("h3", {}, "Its code"), strip(item.code, null, info.n_bits, { words: `Its code, ${info.n_bits} bits` }));

@@ -15,8 +15,9 @@
 // What a view asks for takes time: say so meanwhile, and let `setInfo` ask only for what is cheap.
 
 import { view as collection } from "./collection.js";
+import { view as doctor } from "./doctor.js";
 import { view as learning } from "./learning.js";
 import { view as quality } from "./quality.js";
 import { view as search } from "./search.js";
 
-export const VIEWS = [search, collection, learning, quality];
+export const VIEWS = [search, collection, learning, quality, doctor];

@@ -9,14 +9,17 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from sihash.database import ImageDatabase
+from sihash.database.answers import Item
 from sihash.server.documentation import problems
 from sihash.server.models import (
     BitsAnswer,
     ClassMargins,
     ComparisonAnswer,
+    DoctorAnswer,
     InfoAnswer,
     ItemModel,
     ItemsPage,
+    WhereText,
 )
 from sihash.server.routes.searching import Classes, ItemId
 from sihash.server.service import service_of
@@ -70,17 +73,29 @@ async def evaluation(request: Request) -> BaseModel:
     return await service_of(request).evaluations.current()
 
 
+@router.get("/doctor", response_model=DoctorAnswer, responses=problems(422))
+async def doctor(request: Request) -> BaseModel:
+    """Labels that look wrong or are in conflict, and what mends each.
+
+    Looked for at the first request, which takes seconds to minutes, and again after a change.
+    """
+    return await service_of(request).diagnoses.current()
+
+
 @router.get("/items", response_model=ItemsPage, responses=problems(404, 422))
 async def items(
     request: Request,
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     classes: Classes = [],  # noqa: B006
+    where: Annotated[
+        WhereText | None, Query(description="Only items whose columns meet these conditions.")
+    ] = None,
 ) -> BaseModel:
     """Items in the order in which they came."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
-    found = await asyncio.to_thread(service.database.items, offset, limit, classes=labels)
+    found = await asyncio.to_thread(service.database.items, offset, limit, labels, where)
     return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
 
 
@@ -101,7 +116,11 @@ async def sample(
 @router.get("/items/{id}", response_model=ItemModel, responses=problems(404, 422))
 async def item(request: Request, id: ItemId) -> BaseModel:
     """One item."""
-    return _item_model(await asyncio.to_thread(service_of(request).database.item, id))
+    return _item_model(await asyncio.to_thread(_item, service_of(request).database, id))
+
+
+def _item(database: ImageDatabase, text: str) -> Item:
+    return database.item(database.id_of(text))
 
 
 @router.get(
@@ -112,9 +131,8 @@ async def item(request: Request, id: ItemId) -> BaseModel:
 async def thumbnail(request: Request, id: ItemId) -> Response:
     """A small picture of an item; 204 if none was kept."""
     database = service_of(request).database
-    await asyncio.to_thread(database.item, id)  # what was removed is not shown either
-    image = await asyncio.to_thread(database.thumbnail, id)
-    return _picture(image, "image/jpeg")
+    found = await asyncio.to_thread(_item, database, id)  # what was removed is not shown either
+    return _picture(found, await asyncio.to_thread(database.thumbnail, found.id), "image/jpeg")
 
 
 @router.get(
@@ -124,16 +142,19 @@ async def thumbnail(request: Request, id: ItemId) -> Response:
 )
 async def original(request: Request, id: ItemId) -> Response:
     """The file that an item was made of; 204 if it is gone, altered, or of a format that browsers lack."""
-    data = await asyncio.to_thread(service_of(request).database.original, id)
+    database = service_of(request).database
+    found = await asyncio.to_thread(_item, database, id)
+    data = await asyncio.to_thread(database.original, found.id)
     kind = next((kind for start, kind in FORMATS.items() if (data or b"").startswith(start)), None)
-    return _picture(data if kind else None, kind or "")
+    return _picture(found, data if kind else None, kind or "")
 
 
-def _picture(data: bytes | None, kind: str) -> Response:
+def _picture(item: Item, data: bytes | None, kind: str) -> Response:
     if data is None:
         return Response(status_code=204)
-    # An id is never given twice, so what it shows never changes.
-    return Response(data, media_type=kind, headers={"cache-control": "private, max-age=3600"})
+    # The number of an item is never given twice; under an id of the user another picture may come.
+    age = 3600 if isinstance(item.id, int) else 60
+    return Response(data, media_type=kind, headers={"cache-control": f"private, max-age={age}"})
 
 
 def _item_model(item: Any) -> ItemModel:
@@ -144,4 +165,5 @@ def _item_model(item: Any) -> ItemModel:
         version=item.version,
         sha256=item.sha256,
         code=item.code.hex(),
+        columns=item.columns,
     )
