@@ -223,15 +223,27 @@ def make_drawings(folder: Path) -> Path:
     """A database that has lived: some classes at first, others since."""
     for scene in FIRST:
         draw_class(scene, folder / "drawings")
+    for number, (scene, wrong) in enumerate([(fish, "flowers"), (houses, "fish"), (conifers, "mountains")]):
+        data = scene(np.random.default_rng(number)).jpeg()  # somebody put it into the wrong folder
+        (folder / "drawings" / wrong / f"{900 + number}.jpg").write_bytes(data)
     path = folder / "drawn scenes"
-    with ImageDatabase.create(path, folder / "drawings", n_bits=32, n_anchors=120) as database:
-        for scene in LATER[:-1]:
+    drawn = columns(PER_CLASS * len(FIRST) + 3)
+    with ImageDatabase.create(path, folder / "drawings", columns=drawn, n_bits=32, n_anchors=120) as database:
+        for scene in LATER:
             draw_class(scene, folder / "later" / scene.__name__)
-            database.add(folder / "later" / scene.__name__)
-            database.update(compare=True)
-        draw_class(balloons, folder / "later" / "balloons")
-        database.add(folder / "later" / "balloons")
+            database.add(folder / "later" / scene.__name__, columns=columns(PER_CLASS))
+            if scene is not LATER[-1]:
+                database.update(compare=True)
     return path
+
+
+def columns(n: int) -> dict[str, list[Any]]:
+    """What a user would know of drawings."""
+    return {
+        "artist": [("Ada", "Grace", "Emmy")[k % 3] for k in range(n)],
+        "drawn on": [f"2026-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(n)],
+        "price": [round(9.5 + 1.25 * (k % 17), 2) for k in range(n)],
+    }
 
 
 def make_vectors(folder: Path) -> Path:
@@ -377,6 +389,9 @@ def take_views(browser: Browser, address: str) -> None:
             if name == "quality":
                 page.click("#measure")
                 page.wait_for_selector("#quality-result:not([hidden])")
+            if name == "doctor":
+                page.click("#examine")
+                page.wait_for_selector("#findings > *")
             if name != "search":
                 take(page, name)
         page.click("nav a[data-view=collection]")

@@ -755,27 +755,32 @@ def test_many_classes_are_found_and_drawn_as_they_are_seen(browser, many):
 # For everybody.
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_has_no_serious_finding(browser, service, many, digits, tmp_path, scheme):
-    """WCAG A and AA and the good practice that axe knows of, in every view and dialog."""
+@pytest.fixture(params=["light", "dark"])
+def checked(request, browser):
+    """A tab, and a function that fails where axe has something serious to say of it."""
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 860})
+    context = browser.new_context(color_scheme=request.param, viewport={"width": 1280, "height": 860})
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
-    page.goto(service.address)
-    page.wait_for_selector("#results .item img")
 
     def check(place):
         page.wait_for_function("() => !document.getAnimations().some(one => one.playState === 'running')")
-        found = Axe().run(page).response["violations"]
         serious = [
             (place, one["id"], [node["target"] for node in one["nodes"]][:3])
-            for one in found
+            for one in Axe().run(page).response["violations"]
             if one["impact"] in ("serious", "critical")
         ]
         assert serious == []
 
+    yield page, check
+    context.close()
+
+
+def test_axe_in_views_and_dialogs(checked, service, digits, tmp_path):
+    page, check = checked
+    page.goto(service.address)
+    page.wait_for_selector("#results .item img")
     check("start")
     page.set_input_files("#query-file", image_file(tmp_path, digits[N_KNOWN + 2][0]))
     wait_for_text(page, "#results-title", "24 items found")
@@ -790,25 +795,32 @@ def test_axe_has_no_serious_finding(browser, service, many, digits, tmp_path, sc
     for view in page.eval_on_selector_all("nav a", "links => links.map(link => link.dataset.view)"):
         page.click(f"nav a[data-view={view}]")
         check(view)
-    page.click("nav a[data-view=quality]")
+    page.click("#token-button")
+    check("token")
+
+
+def test_axe_in_what_was_measured(checked, folder):
+    page, check = checked
+    page.goto(f"{folder.address}/#quality")
     page.click("#measure")
     page.wait_for_selector("#quality-result:not([hidden])")
-    check("quality, measured")
+    check("quality")
     page.click("nav a[data-view=doctor]")
     page.click("#examine")
     page.wait_for_selector("#findings > *")
-    check("doctor, examined")
-    page.click("#token-button")
-    check("token")
-    page.goto(many.address)  # vectors: other cards, and a search among classes
+    check("doctor")
+
+
+def test_axe_among_vectors_and_many_classes(checked, many):
+    page, check = checked
+    page.goto(many.address)
     page.locator("#class-filter label").nth(5).click()
     page.wait_for_selector("#chosen-classes label")
     page.locator("#results .open").first.click()
     page.wait_for_selector("#results .why")
-    check("vectors")
+    check("search")
     page.locator("#results .closer").first.click()
-    check("viewer of a vector")
-    context.close()
+    check("viewer")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

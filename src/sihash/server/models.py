@@ -246,7 +246,7 @@ class ComparisonAnswer(Model):
 
 
 class FindingItem(Model):
-    id: int
+    id: str | int
     label: Label
     name: str
     code: str
