@@ -64,7 +64,7 @@ def made(path: Path, n: int) -> tuple[ImageDatabase, Array]:
         "shop": [f"shop {k}" for k in rng.integers(0, 50, n)],
     }
     database = ImageDatabase.create(
-        path, X, y, ids=[f"item-{k}" for k in range(n)], columns=columns, train_per_class=200, n_anchors=200
+        path, X, y, ids=[f"item-{k}" for k in range(n)], columns=columns, training_rows=2000, n_anchors=200
     )
     queries = centres[rng.integers(0, N_CLASSES, N_QUERIES)] + 0.8 * rng.normal(size=(N_QUERIES, WIDTH))
     return database, queries.astype(np.float32)

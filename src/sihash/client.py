@@ -275,9 +275,12 @@ class Client:
         """Take back the last addition, removal, relabelling or update."""
         return self._post(UndoAnswer, "/v1/undo")
 
-    def start_update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:
+    def start_update(
+        self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
+    ) -> UpdateState:
         """Start an update and do not wait for it; see `follow_update`."""
-        return self._post(UpdateState, "/v1/updates", json={"strategy": strategy, "compare": compare})
+        order = {"strategy": strategy, "reencode": reencode, "compare": compare}
+        return self._post(UpdateState, "/v1/updates", json=order)
 
     def follow_update(self) -> Iterator[UpdateState]:
         """States of the update as they come, up to the last one."""
@@ -292,9 +295,11 @@ class Client:
                     if state.state != "running":
                         return
 
-    def update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:
+    def update(
+        self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
+    ) -> UpdateState:
         """Update and wait until it is done."""
-        self.start_update(strategy, compare)
+        self.start_update(strategy, reencode, compare)
         *_, last = self.follow_update()
         if last.state == "failed":
             raise ServiceError(500, last.error or "The update failed.")

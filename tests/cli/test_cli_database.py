@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from sihash.cli import app
 from sihash.cli.create import Solver
 from sihash.cli.search import Rank
-from sihash.cli.update import Strategy
 from sihash.database import ImageDatabase
 from sihash.database.lock import locked
 from sihash.database.writer import UPDATER, WRITER
@@ -82,8 +81,8 @@ class TestCreateAndAdd:
             "exact",
             "--engine",
             "disk",
-            "--per-class",
-            "5",
+            "--training-rows",
+            "all",
             "--size",
             "4",
         ]
@@ -94,7 +93,7 @@ class TestCreateAndAdd:
         with ImageDatabase(place / "new") as database:
             facts = database.info()
             assert (facts["n_bits"], facts["n_features"], facts["thumbnails"]) == (8, 48, False)
-            assert database.versions()[0].n_training == 10
+            assert database.versions()[0].n_training == len(database)
 
     def test_rejected_files_are_listed_and_the_code_is_3(self, place):
         shutil.copy(place / "broken.png", place / "first" / "dark" / "broken.png")
@@ -199,7 +198,7 @@ class TestUpdateAndUndo:
         assert (code, data["version"], data["n_learned"], data["changed"]) == (0, 2, 6, True)
         assert set(data["compared"]) == {"passive", "incremental", "scratch"}
         assert "Nothing has changed" in invoke("update", database)[1]
-        assert invoke("update", database, "--strategy", "scratch")[1].startswith("version 3: ")
+        assert invoke("update", database, "--relearn")[1].startswith("version 3: ")
         assert invoke("undo", database, "--json") == (0, {"version": 2, "undone": "update"}, "")
         assert invoke("undo", database)[1] == "Taken back: update. Version 1 answers.\n"
         assert invoke("undo", database, "--json")[1]["undone"] == "add"
@@ -227,8 +226,6 @@ class TestUpdateAndUndo:
         assert [rank.value for rank in Rank] == list(RANKS)
         with ImageDatabase(place / "db") as database, pytest.raises(ValueError, match="strategy"):
             database.update("other")
-        assert invoke("update", place / "db", "--strategy", "other")[0] == 2
-        assert {s.value for s in Strategy} == {"incremental", "scratch"}
         assert {s.value for s in Solver} == {"auto", "smooth", "ocas"}
 
 

@@ -55,7 +55,7 @@ def test_the_union_is_found_and_learned_from(two, folder):
         # The model goes on from what it was learned from, removed items and all.
         assert c.info()["n_waiting"] > 0
         c.update()
-        c.update("scratch")
+        c.update("relearn")
         c.undo()
         c.compact()
         assert rows(c) == sorted((label, content, code) for label, content, code in rows(c))

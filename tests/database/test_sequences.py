@@ -50,6 +50,7 @@ class Sequences(RuleBasedStateMachine):
         self.next_number, self.largest = len(self.items), -1
         self.version, self.versions, self.history = 1, 1, []
         self.learned = set(self.items)
+        self.words, self.codes = 1, {}  # codes that an item may have, by the version that drew the words
 
     def teardown(self):
         if hasattr(self, "folder"):
@@ -58,7 +59,7 @@ class Sequences(RuleBasedStateMachine):
             self.folder.__exit__(None, None, None)
 
     def remember(self):
-        self.history.append((dict(self.items), self.version, set(self.learned)))
+        self.history.append((dict(self.items), self.version, set(self.learned), self.words))
 
     @rule(numbers=st.lists(st.integers(0, len(POOL) - 1), min_size=1, max_size=5), labelled=st.booleans())
     def add(self, numbers, labelled):
@@ -137,8 +138,11 @@ class Sequences(RuleBasedStateMachine):
             with pytest.raises(NoSuchItem):
                 self.db.remove([*list(self.items)[:1], number])
 
-    @rule(strategy=st.sampled_from(["incremental", "incremental", "incremental", "scratch"]))
-    def update(self, strategy):
+    @rule(
+        strategy=st.sampled_from(["incremental", "incremental", "incremental", "relearn"]),
+        reencode=st.booleans(),
+    )
+    def update(self, strategy, reencode):
         labelled = {item[3] for item in self.items.values() if item[0] is not None}
         classes = {item[0] for item in self.items.values()} - {None}
         nothing_new = strategy == "incremental" and labelled == self.learned
@@ -148,18 +152,29 @@ class Sequences(RuleBasedStateMachine):
             with pytest.raises(DatabaseError):
                 self.db.update(strategy)
             return
-        report = self.db.update(strategy)
+        report = self.db.update(strategy, reencode=reencode)
         assert report.changed != nothing_new
         if report.changed:
             self.remember()
             self.versions += 1
             self.version, self.learned = self.versions, labelled
+            self.words = self.version if strategy == "relearn" else self.words
+        if reencode:
+            for own, code in self.hashes().items():
+                self.codes.setdefault((self.words, self.items[own][3]), set()).add(code)
+            assert {i.id: i.code for i in self.db.items(limit=1000)} == self.hashes()
+
+    def hashes(self):
+        """The codes that the hash functions in force give to the items."""
+        hasher, X = self.db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))
+        codes = [code.tobytes() for code in hasher.transform(X)] if len(X) else []
+        return dict(zip((i.id for i in self.db.items(limit=1000)), codes, strict=True))
 
     @rule()
     def undo(self):
         if self.history:
             self.db.undo()
-            self.items, self.version, self.learned = self.history.pop()
+            self.items, self.version, self.learned, self.words = self.history.pop()
         else:
             with pytest.raises(DatabaseError):
                 self.db.undo()
@@ -193,9 +208,11 @@ class Sequences(RuleBasedStateMachine):
             assert {hit.id for hit in cheap.hits} == expected
             codes = {i.id: i.code for i in found}
             assert all(codes[hit.id] == hit.code for hit in answer.hits)
-        hasher, X = self.db._read(lambda s: (s.hasher, s.vectors(s.places.live_ids())))
-        if len(X):
-            assert [i.code for i in found] == [c.tobytes() for c in hasher.transform(X)]
+        # An item has the code that it got when it came, or when it was encoded again.
+        hashes = self.hashes()
+        for item in found:
+            key = (self.words, self.items[item.id][3])
+            assert item.code in self.codes.setdefault(key, {hashes[item.id]})
 
 
 @pytest.mark.timeout(6 * 3600)

@@ -38,6 +38,9 @@ def _indexes(incomplete: str) -> list[str]:
     return [name for name in ("faiss", "exact", "milvus+http://") if name.startswith(incomplete)]
 
 
+DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
+
+
 def _engines(incomplete: str) -> list[str]:
     return [name for name in ("local", "disk", "disk:") if name.startswith(incomplete)]
 
@@ -52,7 +55,7 @@ def create(
         int | None, typer.Option(min=1, help="Bits of a code; by the number of classes if not said.")
     ] = None,
     anchors: Annotated[
-        int, typer.Option(min=1, help="Anchors of the kernel map; more are better and slower.")
+        int, typer.Option(min=1, help="Anchors of the kernel map; more improve retrieval and cost time.")
     ] = 1000,
     features: Annotated[
         str,
@@ -69,9 +72,9 @@ def create(
     index: Annotated[
         str, typer.Option(help="faiss, exact, or milvus+http://host:port/name.", autocompletion=_indexes)
     ] = "faiss",
-    per_class: Annotated[
-        int | None, typer.Option(min=1, help="Learn from so many items of each class at most.")
-    ] = None,
+    training_rows: Annotated[
+        str, typer.Option(help="Items to learn from at most, a fair sample of each class; or all.")
+    ] = str(DEFAULT_TRAINING_ROWS),
     engine: Annotated[
         str | None,
         typer.Option(
@@ -112,7 +115,7 @@ def create(
             feature_options=options,
             index=index,
             thumbnails=thumbnails,
-            train_per_class=per_class,
+            training_rows=int(training_rows) if training_rows.isdecimal() else training_rows,  # type: ignore[arg-type]
             progress=progress,
             solver=solver.value,
             engine=scheduler or engine,

@@ -172,6 +172,9 @@ class UpdateReport:
     """What an update did. ``changed`` is False if there was nothing to learn from.
 
     ``compared`` holds mAP by strategy: passive, incremental, and scratch if that was asked for.
+    ``n_bits_trained`` of the hash functions took steps, and ``bits_changed`` is the share of bits that the
+    new ones give other values than the old ones, on items of the collection. Codes that are stored stay, but
+    for ``n_reencoded`` of them. ``warnings`` say what is not good enough, and what to do.
     """
 
     version: int
@@ -179,10 +182,14 @@ class UpdateReport:
     changed: bool
     n_learned: int = 0
     n_forgotten: int = 0
+    n_bits_trained: int = 0
     bits_changed: float = 0.0
+    n_reencoded: int = 0
+    bytes_written: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     text: str = ""
     compared: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

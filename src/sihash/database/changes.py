@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import learning, relabelled, segments
+from sihash.database import learning, relabelled, segments, training_vectors
 from sihash.database.answers import AddReport, CompactReport, Id, RelabelReport, RemoveReport, UndoReport
 from sihash.database.catalogue import FORMAT, Catalogue
 from sihash.database.columns import check_kinds, joined
@@ -42,6 +42,7 @@ from sihash.database.writer import (
 )
 from sihash.hashing import SIH
 from sihash.hashing.settings import n_bits_for
+from sihash.hashing.training_sample import Budget
 from sihash.kernel import mean_of_rows
 from sihash.ranking import Sketcher
 
@@ -52,7 +53,7 @@ def create(
     hasher: SIH,
     n_bits: int | None,
     meta: dict[str, Any],
-    train_per_class: int | None,
+    training_rows: Budget,
     progress: Progress,
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1.
@@ -70,16 +71,21 @@ def create(
         places = Places(new)
         sketcher = Sketcher.made(_mean(new))
         writer.finish(new, sketcher)
-        training = _training(writer.catalogue, train_per_class)
+        training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(len(set(training.labels))))
         progress("learning", 0.0)
-        hasher = learning.fit(hasher, places, width, training, source.whole())
+        whole = source.whole()
+        if whole is not None and len(whole) == len(training.ids):
+            X = whole
+        else:
+            X = places.vectors(training.ids, width)
+        hasher = learning.fit(hasher, X, training)
         progress("learning", 1.0)
         meta |= {
             "format": FORMAT,
             "width": width,
             "n_bits": hasher.n_bits,
-            "train_per_class": train_per_class,
+            "training_rows": training_rows,
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
@@ -89,11 +95,15 @@ def create(
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
+        copy = training_vectors.write_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled)
+        if copy is not None:
+            writer.adopt(training_vectors.KIND, copy, version=1)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         label_of = {number: json.loads(text) for number, text in writer.catalogue.rows("classes")}
-        weights = learn_weights(hasher, sketcher, places, label_of, left_out)
+        weights = learn_weights(hasher, sketcher, places.only(training.ids, X), label_of, left_out)
         n = sum(len(segment.ids) for segment in new)
-        details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
+        details = {**_about(source, 0, n), "strategy": "create", "n_training": len(training.ids)}
+        details |= {"words": 1, "model": models.result()["hash"].sha256.hex()}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
     return _report(1, source, 0, n)
@@ -105,15 +115,15 @@ def _mean(new: list[Segment]) -> Array:
     return total / sum(len(segment.vectors) for segment in new)
 
 
-def _training(catalogue: Catalogue, per_class: int | None) -> Training:
-    """The labelled rows of a creation, from its own transaction."""
+def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
+    """The rows of a creation to learn from, from its own transaction, and how many are labelled."""
     rows = catalogue.execute("SELECT id, class FROM items WHERE class IS NOT NULL ORDER BY id")
     label_of = {number: json.loads(text) for number, text in catalogue.rows("classes")}
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     numbers = np.array([row[1] for row in rows], dtype=np.int64)
-    chosen = learning.sample(ids, numbers, per_class, np.empty(0, dtype=np.int64))
+    chosen = learning.sample(ids, numbers, budget)
     classes = numbers[chosen]
-    return Training(ids[chosen], classes, [label_of[int(number)] for number in classes])
+    return Training(ids[chosen], classes, [label_of[int(number)] for number in classes]), len(ids)
 
 
 def _report(version: int, source: Source, first: int, n: int) -> AddReport:
@@ -260,11 +270,11 @@ def compact(reader: Reader) -> CompactReport:
             dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
             _delete_items(writer.catalogue, dead)
             relabelled.fold_items(writer.catalogue, everything)
-            n_new = sum(_merge(writer, run, stays, version) for run in runs)
+            n_new = sum(_merge(writer, run, stays) for run in runs)
             merged = [segment.number for run in runs for segment in run]
             relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])
             _delete_segments(writer.catalogue, merged)
-            writer.catalogue.delete("files", f"version IS NOT NULL AND version <> {version}")
+            _delete_old_files(root, writer.catalogue, snapshot, dead)
             writer.catalogue.delete("removed", "1")
             writer.insert_removed(dead[np.isin(dead, learned)])
             n_dropped = sum(len(s.ids) - int(stays[s.number].sum()) for s in everything)
@@ -292,7 +302,7 @@ def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) 
     return [run for run in runs if len(run) > 1 or (run and not stays[run[0].number].all())]
 
 
-def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version: int) -> int:
+def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array]) -> int:
     """Write what stays of a run of segments as one; the codes are known and only copied."""
     kept = [(segment, stays[segment.number]) for segment in run]
     items = np.concatenate([segment.rows_now[rows] for segment, rows in kept])
@@ -300,8 +310,9 @@ def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version:
         return 0
     new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])
     codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
-    file = segments.write_codes(writer.root, new.number, version, codes)
-    writer.adopt("codes", file, new.number, version)
+    oldest = min(segment.code_version for segment, rows in kept if rows.any())
+    file = segments.write_codes(writer.root, new.number, oldest, codes)
+    writer.adopt("codes", file, new.number, oldest)
     writer.add_columns(new, joined([segment.columns.take(rows) for segment, rows in kept]))
     return 1
 
@@ -310,6 +321,20 @@ def _delete_items(catalogue: Catalogue, dead: Array) -> None:
     catalogue.set_aside("dead", dead)
     for table in ("items", "thumbnails"):
         catalogue.delete(table, "id IN (SELECT id FROM dead)")
+
+
+def _delete_old_files(root: Path, catalogue: Catalogue, snapshot: Snapshot, dead: Array) -> None:
+    """Let go of models that are not in force, of codes that are not used, and of copies of dead items."""
+    used = {segment.number: segment.code_version for segment in snapshot.places.segments}
+    for kind, segment, version, file in list(catalogue.files("version IS NOT NULL")):
+        if kind == "codes":
+            keep = used.get(segment, version) == version
+        elif kind == training_vectors.KIND:
+            keep = not training_vectors.has_any(root, catalogue, dead)
+        else:
+            keep = version == snapshot.version
+        if not keep:
+            catalogue.delete("files", f"path = '{file.path}'")
 
 
 def _delete_segments(catalogue: Catalogue, numbers: list[int]) -> None:

@@ -27,6 +27,7 @@ from sihash.database import (
     merging,
     originals,
     present,
+    reencoding,
     searching,
     updating,
 )
@@ -60,6 +61,7 @@ from sihash.database.writer import Progress, silent
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
 from sihash.hashing import SIH
+from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 
 Result = TypeVar("Result")
@@ -119,7 +121,7 @@ class ImageDatabase:
         feature_options: dict[str, Any] | None = None,
         index: str = "faiss",
         thumbnails: bool = True,
-        train_per_class: int | None = None,
+        training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
         **sih_params: Any,
     ) -> Self:
@@ -155,8 +157,9 @@ class ImageDatabase:
             As `sihash.index.open_index` knows it.
         thumbnails : bool
             Whether small pictures are kept, to show answers with.
-        train_per_class : int, optional
-            Learn from so many items of each class at most; the default is all.
+        training_rows : int or "all"
+            Learn from so many items at most, near enough: a fair sample of every class. Creating and updating
+            a large collection then cost what these rows cost.
         progress : callable
             Called with what is being done and how much of it is done, 0…1.
         """
@@ -177,7 +180,9 @@ class ImageDatabase:
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
-        report = changes.create(root, opened, hasher, n_bits, meta, train_per_class, progress or silent)
+        report = changes.create(
+            root, opened, hasher, n_bits, meta, check_budget(training_rows), progress or silent
+        )
         database = cls(root)
         database.created_ = report
         return database
@@ -365,16 +370,24 @@ class ImageDatabase:
 
     def update(
         self,
-        strategy: Literal["incremental", "scratch"] = "incremental",
+        strategy: Literal["incremental", "relearn"] = "incremental",
         *,
+        reencode: bool = False,
         compare: bool = False,
         progress: Progress | None = None,
     ) -> UpdateReport:
         """Learn the hash functions of the collection as it is now; searches go on, then switch at once.
 
-        ``compare`` also learns from scratch, to tell the mAP of the three ways to live with a change.
+        Classes keep their code words, so items keep their codes: no item is encoded again, and cost goes by
+        the change and by ``training_rows``. ``strategy="relearn"`` draws words again, from scratch, and
+        encodes everything. ``reencode`` encodes items whose codes are older than the hash functions; it can
+        be stopped at any moment and goes on where it was. ``compare`` also learns from scratch, to tell the
+        mAP of the three ways to live with a change.
         """
-        return updating.update(self.path, strategy, compare, progress or silent)
+        report = updating.update(self.path, strategy, compare, progress or silent)
+        if reencode:
+            report = reencoding.reencode(self.path, report, progress or silent)
+        return report
 
     def undo(self) -> UndoReport:
         """Take back the last add, remove, relabel or update that was not taken back yet."""

@@ -161,7 +161,7 @@ def _missing_files(root: Path, catalogue: Catalogue) -> list[Problem]:
     """What the version in force needs and the catalogue does not name."""
     try:
         snapshot = Snapshot(root, catalogue)  # needs the hash functions, and codes of all that lives
-        for kind in ("learner", "training"):
+        for kind in ("training-state", "training"):
             catalogue.file_of_version(kind, snapshot.version)
     except DatabaseError as error:
         return [Problem(FILE, str(error))]

@@ -199,9 +199,9 @@ def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, files.Wr
 
 
 def _details(first: Snapshot, second: Snapshot, merging: _Merging, there: _There) -> dict[str, Any]:
-    learned = next(o for o in reversed(first.log.of_kind("create", "update")) if o.version == first.version)
     return {
-        **learned.details,
+        **first.log.learned(first.version).details,
+        "words": first.version,
         "first_id": 0,
         "n_added": merging.next_number,
         "place": None,

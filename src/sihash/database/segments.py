@@ -30,7 +30,7 @@ class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
     ``alive`` says which of them are part of the collection now, ``classes`` are their labels of now; nothing
-    else changes. ``codes`` are those of the model version that the holder of the segment works with.
+    else changes. ``codes`` were made by ``code_version``, which may be older than the model in force.
     """
 
     root: Path
@@ -41,6 +41,7 @@ class Segment:
     codes: Array
     alive: Array
     columns_file: Written | None = None
+    code_version: int = 0
 
     @cached_property
     def columns(self) -> Table:
@@ -201,6 +202,18 @@ class Places:
                 "The segments do not hold all items that are asked for; verify tells what is wrong."
             )
         return found
+
+    def only(self, ids: Array, vectors: Array) -> Places:
+        """Some items (ids ascending) whose vectors are at hand, in one segment in memory."""
+        rows = make_rows(ids, self.classes(ids), self.sketches(ids))
+        found = self._find_all(ids)
+        codes = np.empty((len(ids), found[0][0].codes.shape[1]), dtype=np.uint8)
+        for segment, places, own in found:
+            codes[places] = segment.codes[own]
+        first = found[0][0]
+        one = Segment(first.root, 0, 0, rows, first.features, codes, self.alive(ids))
+        one.vectors = vectors
+        return Places([one])
 
     def live_ids(self) -> Array:
         """Ids of the collection, ascending."""

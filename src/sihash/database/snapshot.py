@@ -77,9 +77,31 @@ class Log:
             operation = self.operations[number]
             if operation.kind in ("create", "compact"):
                 return None
-            if operation.kind != "undo" and number not in self.undone:
+            if operation.kind not in ("undo", "reencode") and number not in self.undone:
                 return operation
         return None
+
+    def learned(self, version: int) -> Operation:
+        """The operation that a version was learned by."""
+        return next(o for o in reversed(self.of_kind("create", "update")) if o.version == version)
+
+    def words_from(self, version: int) -> int:
+        """The version at which the words of a version were drawn: codes made since then go with it."""
+        return int(self.learned(version).details["words"])
+
+    def codes_from(self, version: int) -> int:
+        """The latest version by which all items that there were got their codes: by learning, or again."""
+        words = self.words_from(version)
+        whole = [o.version for o in self.of_kind("reencode") if o.details["is_last"]]
+        return max([words, *(v for v in whole if self.has_valid_codes(v, version))])
+
+    def has_valid_codes(self, version: int, now: int) -> bool:
+        """Whether codes by ``version`` go with the hash functions of the version ``now``."""
+        gone = {self.operations[number].version for number in self.undone if self._is_update(number)}
+        return self.words_from(now) <= version <= now and version not in gone
+
+    def _is_update(self, number: int) -> bool:
+        return self.operations[number].kind == "update"
 
     def version_before(self, number: int) -> int:
         """The model version in force just before an operation."""
@@ -87,7 +109,9 @@ class Log:
 
 
 class Snapshot:
-    """Segments with the codes of one model version, its hash functions and an index over what is alive.
+    """Segments with their codes, the hash functions of one model version and an index over what is alive.
+
+    Of each segment the codes are the latest that go with these hash functions.
 
     ``lock`` is held by searches together, and alone by `advance`.
     """
@@ -105,7 +129,7 @@ class Snapshot:
             self.meta = catalogue.meta
             self.classes: dict[int, Label] = {n: json.loads(text) for n, text in catalogue.rows("classes")}
             segment_rows = catalogue.rows("segments")
-            found = list(catalogue.files("version IS NULL OR version = ?", (self.version,)))
+            found = list(catalogue.files("segment IS NOT NULL"))
             hash_file = catalogue.file_of_version("hash", self.version)
             sketcher_file = catalogue.file_of_kind("sketcher")
             removed = catalogue.rows("removed")
@@ -162,14 +186,20 @@ class Snapshot:
     @property
     def weights(self) -> Weights:
         """Of the ranking, as they were found when the version in force was learned."""
-        learned = [o for o in self.log.of_kind("create", "update") if o.version == self.version]
-        return Weights(**learned[-1].details["ranking"])
+        return Weights(**self.log.learned(self.version).details["ranking"])
 
     def _open_index(self) -> CodeIndex:
         name = self.meta["index"]
-        if not name.startswith("milvus+"):
+        if not self._is_served:
             return open_index(name, self.n_bits)
-        return ServedIndex(name, self.n_bits, self.version, self.model, self.n_items, self.places.alive)
+        # An item keeps its code on a server until all have been encoded again, in a collection of their own.
+        base = self.log.codes_from(self.version)
+        mark = self.log.learned(base).details["model"]
+        return ServedIndex(name, self.n_bits, base, mark, self.n_items, self.places.alive)
+
+    @property
+    def _is_served(self) -> bool:
+        return bool(self.meta["index"].startswith("milvus+"))
 
     @property
     def holds_vectors(self) -> bool:
@@ -238,23 +268,32 @@ class Snapshot:
 
     def _load_segments(self, rows: list[Any], found: list[Any]) -> list[Segment]:
         by_segment: dict[int, dict[str, files.Written]] = defaultdict(dict)
-        for kind, segment, _, file in found:
-            by_segment[segment][kind] = file
-        return [self._load_segment(row, by_segment[row[0]]) for row in rows]
+        codes: dict[int, tuple[int, files.Written]] = {}
+        for kind, segment, version, file in found:
+            if kind != "codes":
+                by_segment[segment][kind] = file
+            elif self.log.has_valid_codes(version, self.version):
+                codes[segment] = max(codes.get(segment, (0, file)), (version, file), key=lambda each: each[0])
+        return [self._load_segment(row, by_segment[row[0]], codes.get(row[0])) for row in rows]
 
-    def _load_segment(self, row: Any, own: dict[str, files.Written]) -> Segment:
+    def _load_segment(
+        self, row: Any, own: dict[str, files.Written], coded: tuple[int, files.Written] | None
+    ) -> Segment:
         number, operation, n = row
         for kind in ("rows", "vectors"):
             if kind not in own:
                 raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
         rows = files.load_array(self.root, own["rows"])
-        if "codes" in own:
-            codes = files.load_array(self.root, own["codes"])
-        else:  # what was dead when this version was learned has no codes in it, nor any use for them
-            codes = np.zeros((n, self.n_bytes), dtype=np.uint8)
+        if coded is not None:
+            code_version, codes = coded[0], files.load_array(self.root, coded[1])
+        else:  # what was dead when these words were drawn has no codes, nor any use for them
+            code_version, codes = 0, np.zeros((n, self.n_bytes), dtype=np.uint8)
             self._uncoded.add(number)
         alive = np.zeros(n, dtype=bool)
-        return Segment(self.root, number, operation, rows, own["vectors"], codes, alive, own.get("columns"))
+        columns = own.get("columns")
+        return Segment(
+            self.root, number, operation, rows, own["vectors"], codes, alive, columns, code_version
+        )
 
     def _replay(
         self,
@@ -281,7 +320,7 @@ class Snapshot:
         for segment in self.places.segments:
             if segment.number in self._uncoded and segment.alive.any():
                 raise self.catalogue.corrupt(
-                    f"it names no codes of segment {segment.number} by version {self.version}"
+                    f"it names no codes of segment {segment.number} that go with version {self.version}"
                 )
 
     def advance(self, catalogue: Catalogue) -> bool:
@@ -291,6 +330,8 @@ class Snapshot:
             touched = {o.target if o.kind == "undo" else o.number for o in new}
             if {o.details.get("undone", o.kind) for o in new} & {"update", "compact"}:
                 return False
+            if self._is_served and any(o.kind == "reencode" and o.details["is_last"] for o in new):
+                return False
             new_classes = catalogue.rows("classes", "number >= ?", (len(self.classes),))
             segment_rows = catalogue.rows("segments", "operation > ?", (self.operation,))
             numbers = [row[0] for row in segment_rows]
@@ -299,17 +340,36 @@ class Snapshot:
             for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
                 removed[operation].append(number)
             relabelled_rows = list(catalogue.rows_in("relabelled", "operation", sorted(touched)))
-        fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
+            again = {k for o in new if o.kind == "reencode" for k in o.details["segments"]}
+            recoded = {
+                segment: file
+                for _, segment, _, file in catalogue.files("kind = 'codes' AND version = ?", (self.version,))
+                if segment in again
+            }
+        fresh = self._load_segments(segment_rows, found)
+        new_codes = {number: files.load_array(self.root, file) for number, file in recoded.items()}
         with self.lock.writing():
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
             self.places.take(fresh)
             self._replay(new, removed, relabelled.by_operation(relabelled_rows))
             if self._ranker is not None:
                 self._follow(self._ranker, before)
+            for segment in self.places.segments:
+                if segment.number in new_codes:
+                    self._recode(segment, new_codes[segment.number])
             self.classes.update({number: json.loads(text) for number, text in new_classes})
             for operation in new:
                 self.log.append(operation)
         return True
+
+    def _recode(self, segment: Segment, codes: Array) -> None:
+        """Take new codes of a segment, by the version in force."""
+        segment.codes, segment.code_version = codes, self.version
+        rows, ranker = segment.alive, self._ranker
+        if ranker is not None and rows.any() and not isinstance(ranker.index, ServedIndex):
+            ranker.index.replace(segment.ids[rows], codes[rows])
+            if ranker.near is not None:
+                ranker.near.replace(segment.ids[rows], codes_and_sketches(segment, rows))
 
     def _follow(self, ranker: Ranker, before: dict[int, Array]) -> None:
         """Bring the indexes from what was alive in each segment to what is."""

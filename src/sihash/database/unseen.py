@@ -81,9 +81,8 @@ def some(n: int, most: int) -> Array:
 def _cross_validated(snapshot: Snapshot, ids: Array, y: Array, n_classes: int) -> Array:
     proba = np.zeros((len(ids), n_classes), dtype=np.float32)
     fold = _folds(y)
-    per_class = max(FEWEST, MOST_LEARNED // n_classes)
     sampled = np.zeros(len(ids), dtype=bool)
-    sampled[learning.sample(ids, y, per_class, np.empty(0, dtype=np.int64))] = True
+    sampled[learning.sample(ids, y, MOST_LEARNED)] = True
     for own in range(FOLDS):
         rows = sampled & (fold != own)
         hasher = clone(snapshot.hasher).set_params(

@@ -187,11 +187,13 @@ def write_models(
     classes of the training rows, and some of these with margins as if they had been left out.
     """
     stem = f"{MODELS}/{version:06d}"
-    hashes, learner = (files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner"))
+    hashes, state = (
+        files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "training-state")
+    )
     training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
     return {
         "hash": files.write_model(root, hashes, hasher, updatable=False),
-        "learner": files.write_model(root, learner, hasher, vectors=False),
+        "training-state": files.write_model(root, state, hasher, vectors=False),
         "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
         "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }

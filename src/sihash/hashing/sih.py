@@ -402,6 +402,14 @@ class SIH(HashFunctions):
         ids = list(training.key_of)
         return [ids[k] for k in places], margins
 
+    def left_out_hits(self, n: int = 2000) -> tuple[Array, Array]:
+        """Classes of about ``n`` training rows, as places in ``classes_``, and whether each is recognised.
+
+        An estimate for rows that were not trained on, as `left_out_margins`: it tells classes that are
+        learned well from those that are not.
+        """
+        return self._training_to_update().left_out_hits(n)
+
     @property
     def codes_(self) -> Array:
         return self._training_to_update().in_order("Y")

@@ -19,7 +19,7 @@ from sihash.engines import Engine, RowsLost
 from sihash.engines.parted import PartedRows
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate
-from sihash.hashing.class_probability import learn_class_margins, leave_out
+from sihash.hashing.class_probability import learn_class_margins, leave_out, margin_scores
 from sihash.hashing.code_table import CodeTable
 from sihash.hashing.objective import Objective, multiclass_svm, objective
 from sihash.hashing.report import Report, Round
@@ -231,6 +231,19 @@ class TrainingState:
             )
         )
         return keys, sample.without_themselves()
+
+    def left_out_hits(self, n: int) -> tuple[Array, Array]:
+        """Places in ``live`` of the classes of about ``n`` rows, and whether they would be recognised.
+
+        By margins as they would be had the rows not been trained on.
+        """
+        sample, _ = self.with_rows(
+            lambda: leave_out(
+                self.svms.rows, self.svms.W, self._positions(), self._leverage, self.kernel.anchor_classes, n
+            )
+        )
+        scores = margin_scores(sample.without_themselves(), self.class_margins())
+        return sample.y, np.argmax(scores, axis=1) == sample.y
 
     def _leverage(self, Phi: Array) -> Array:
         """``C φᵀH⁻¹φ`` of rows of Φ: how far a row moves its own score."""

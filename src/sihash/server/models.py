@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
-Strategy = Literal["incremental", "scratch"]
+Strategy = Literal["incremental", "relearn"]
 Kind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
@@ -367,9 +367,10 @@ class UndoAnswer(Model):
 
 
 class UpdateOrder(Model):
-    """``compare`` also learns from scratch, only to measure."""
+    """``reencode`` then encodes items with older codes; ``compare`` also learns from scratch, to measure."""
 
     strategy: Strategy = "incremental"
+    reencode: bool = False
     compare: bool = False
 
 
@@ -386,6 +387,7 @@ class UpdateState(Model):
     seconds_left: float | None = None
     version: int | None = None
     scores: dict[str, float | None] = {}
+    warnings: list[str] = []
     error: str | None = None
 
 

@@ -12,7 +12,7 @@ export const view = { name: "learning", title: "Learning", setUp, setInfo };
 function setUp() {
   $("update").addEventListener("submit", (event) => { event.preventDefault(); start(); });
   $("update").addEventListener("change", () => {
-    const isScratch = new FormData($("update")).get("strategy") === "scratch";
+    const isScratch = new FormData($("update")).get("strategy") === "relearn";
     $("compare").disabled = isScratch;
   });
   $("undo").addEventListener("click", undo);
@@ -71,7 +71,7 @@ async function showVersions() {
 }
 
 function describe(version) {
-  const how = version.strategy === "scratch" ? "learned from scratch" : "updated incrementally";
+  const how = version.strategy === "incremental" ? "updated incrementally" : "learned from scratch";
   const { before, after } = qualities(version);
   const quality = after === null ? null : `mAP ${after.toFixed(3)}${before === null ? "" : `, before ${before.toFixed(3)}`}`;
   return [how, count(version.n_training, "labelled item"), quality].filter(Boolean).join(" · ");
@@ -81,7 +81,7 @@ const whenText = (version) => new Date(version.created).toLocaleString("en-GB", 
 
 /** mAP of a version when it was learned: of the one before on the same items, its own, and of one from scratch. */
 function qualities({ strategy, scores }) {
-  return { before: scores.passive ?? null, after: scores[strategy] ?? null, anew: strategy === "scratch" ? null : scores.scratch ?? null };
+  return { before: scores.passive ?? null, after: scores[strategy] ?? null, anew: scores.scratch ?? null };
 }
 
 async function undo() {
@@ -99,7 +99,7 @@ async function undo() {
 
 // What the update before was worth: mAP before it, after it, and from scratch where that was asked for.
 
-const WORDS = { passive: "before (passive)", incremental: "after (incremental)", scratch: "from scratch" };
+const WORDS = { passive: "before (passive)", incremental: "after (incremental)", relearn: "after (from scratch)", scratch: "from scratch" };
 const [STEP, THICK] = [38, 20]; // of the bars, in pixels
 
 function showWorth(version) {

@@ -262,7 +262,7 @@ async def undo(request: Request) -> BaseModel:
 async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
     """Start learning from what has changed, in a process of its own. Searches go on meanwhile."""
     try:
-        return service_of(request).updates.start(order.strategy, order.compare)
+        return service_of(request).updates.start(order.strategy, order.reencode, order.compare)
     except AlreadyRunning:
         raise HTTPException(409, "An update is running; wait until it is done.") from None
 
