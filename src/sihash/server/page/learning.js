@@ -47,7 +47,7 @@ export function setUpdate(update) {
   $("update-badge").textContent = `updating ${percent(update.share)}`;
   $("update-bar").value = update.share;
   $("update-phase").textContent = update.phase;
-  $("update-left").textContent = update.seconds_left === null ? "" : `about ${seconds(update.seconds_left)} left`;
+  $("update-left").textContent = update.seconds_left === null ? "" : `${update.seconds_left < 1 ? "" : "about "}${seconds(update.seconds_left)} left`;
   const hasEnded = last?.state === "running" && !isRunning;
   last = update;
   showError("update-error", update.state === "failed" ? new Error(update.error) : null);
