@@ -35,6 +35,7 @@ from sihash.ranking import Weights
 STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
 WORSE = 0.8  # of the accuracy of the other classes: below it, new classes are said to be learned badly
+STALE = 0.1  # of the training rows: when more came or went, the weights of the ranking are learned again
 PAYS = 0.02  # of mAP that encoding again must gain to be advised
 
 
@@ -48,7 +49,8 @@ class _Version:
     models: dict[str, files.Written]
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment, where words are new
     n_encoded: int = 0
-    weights: Weights = field(default_factory=Weights)
+    weights: Weights = field(default_factory=Weights)  # of the ranking
+    n_since_weights: float = 0  # rows that came or went since they were learned
 
     def encode(self, root: Path, encoder: Encoder, segment: Segment) -> None:
         """Write codes for a segment, unless all of it is dead or it has them."""
@@ -118,8 +120,13 @@ def _update(
                 progress("encoding", k / len(snapshot.places.segments))
                 version.encode(root, encoder, segment)
     with phase("ranking"):
-        sample = snapshot.places.only(training.ids, X)
-        version.weights = learn_weights(hasher, snapshot.sketcher, sample, snapshot.classes, left_out)
+        version.n_since_weights = _n_since_weights(snapshot, hasher, report)
+        if version.n_since_weights > STALE * len(training.ids):
+            sample = snapshot.places.only(training.ids, X)
+            version.weights = learn_weights(hasher, snapshot.sketcher, sample, snapshot.classes, left_out)
+            version.n_since_weights = 0
+        else:
+            version.weights = snapshot.weights
     with phase("comparing"):
         report = _compare(snapshot, training, X, version, left_out, report, compare)
     report = replace(report, version=number, seconds=seconds, text=str(hasher.report_))
@@ -201,6 +208,14 @@ def _load_training_state(
     gone = order[~known]
     vectors[gone] = training_vectors.read(root, catalogue, snapshot.places, ids[gone], snapshot.width)
     return hasher.attach_vectors(vectors)
+
+
+def _n_since_weights(snapshot: Snapshot, hasher: SIH, report: UpdateReport) -> float:
+    """How many rows came or went since the weights of the ranking were learned; too many if classes did."""
+    if set(hasher.classes_.tolist()) != set(snapshot.hasher.classes_.tolist()):
+        return np.inf
+    before = snapshot.log.learned(snapshot.version).details.get("n_since_weights", 0)
+    return int(before) + report.n_learned + report.n_forgotten
 
 
 def _n_bits_trained(hasher: SIH) -> int:
@@ -323,4 +338,4 @@ def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
     details = {name: getattr(report, name) for name in (*kept, "bytes_written", "compared", "warnings")}
     details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.hasher.ids_)}
     details |= {"words": version.words, "model": version.models["hash"].sha256.hex()}
-    return details | {"ranking": version.weights.to_json()}
+    return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}

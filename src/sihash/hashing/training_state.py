@@ -35,7 +35,7 @@ from sihash.threads import start
 
 Result = TypeVar("Result")
 
-N_CALIBRATION_ROWS = 10_000
+CALIBRATION_ROWS = 2000, 20, 10_000  # at least, per class, and at most: for a slope, and an offset per class
 # The SVMs of data that separate well have next to no loss, and their codes are done long before that is
 # exact: an objective counts at least this share of F(0) = C n. With tol = 0.006 mAP on rows held out is then
 # within 0.0015 of a tight solve on CIFAR-10, MNIST, Tiny-ImageNet-200 and CLINC150 (docs/solver.md).
@@ -196,7 +196,8 @@ class TrainingState:
         if self.calibration is None:
             assert self.class_svm is not None
             rows = self.svms.rows
-            every = max(1, len(rows) // N_CALIBRATION_ROWS)
+            least, per_class, most = CALIBRATION_ROWS
+            every = max(1, len(rows) // min(most, max(least, per_class * len(self.live))))
             sample = self.with_rows(lambda: rows.map(_calibration_rows, self.svms.counter(), every))
             H, y = (np.concatenate(column) for column in zip(*sample, strict=True))
             self.calibration = calibrate(second_stage(H, self.class_svm.W), self._positions()[y])
