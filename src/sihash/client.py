@@ -177,17 +177,26 @@ class Client:
         params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
         return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
 
+    def sample(self, limit: int = 100, classes: Iterable[Label] = (), seed: int = 0) -> ItemsPage:
+        """Some items from as many classes as possible; another ``seed`` gives others."""
+        params = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
+        return self._get(ItemsPage, "/v1/sample", params)
+
     def item(self, id: Id) -> ItemModel:
         return self._get(ItemModel, _item(id))
 
     def thumbnail(self, id: Id) -> bytes | None:
         """A small JPEG; None if none was kept."""
         try:
-            return self._ask("GET", f"{_item(id)}/thumbnail").content
+            return self._ask("GET", f"{_item(id)}/thumbnail").content or None
         except ServiceError as error:
             if error.status == 404:
                 return None
             raise
+
+    def original(self, id: Id) -> bytes | None:
+        """The image file that an item was made of; None if it is not there any more, or not what it was."""
+        return self._ask("GET", f"{_item(id)}/image").content or None
 
     # Changing.
 

@@ -239,7 +239,9 @@ class TestSearch:
         assert answer["query"] == str(query)
         assert answer["code"] == expected.query_code.hex()
         assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected.hits]
-        assert set(answer["hits"][0]) == {"id", "label", "name", "distance", "score", "code", "columns"}
+        shown = {"id", "label", "name", "distance", "score", "code", "why", "columns"}
+        assert set(answer["hits"][0]) == shown
+        assert answer["hits"][0]["why"] == pytest.approx(vars(expected.hits[0].why))
         assert "found by version 1, combined" in invoke("search", place / "db", query)[1]
 
     def test_items_are_left_out_of_their_answers(self, place):

@@ -468,6 +468,23 @@ def pictures(folder):
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 60, 1000])
+def test_a_sample_is_from_as_many_classes_as_possible(db, n):
+    db.add(*small.rows(2, seed=5, classes=1))
+    db.add(np.full((1, 8), 9.0, np.float32), ["rare"])
+    sample = db.sample(n)
+    everything = {item.id: item for item in db.items(limit=1000)}
+    assert len(sample) == len({item.id for item in sample}) == min(n, len(everything))
+    assert all(everything[item.id] == item for item in sample)
+    taken = {label: sum(item.label == label for item in sample) for label in db.labels()}
+    sizes = db.info()["classes"]
+    most = max(taken.values())
+    assert all(taken[label] >= min(most - 1, sizes[label]) for label in taken)  # they take turns
+    assert db.sample(n) == sample
+    assert n > 7 or any(db.sample(n, seed=seed) != sample for seed in range(1, 6))
+    assert {item.label for item in db.sample(n, classes=[1])} == {1}
+
+
 def test_a_folder_of_images(pictures, folder):
     before = {p: p.read_bytes() for p in pictures.rglob("*") if p.is_file()}
     db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)

@@ -220,3 +220,39 @@ def test_sketches_keep_angles():
     assert differ.mean() == pytest.approx(angles.mean(), abs=0.02)
     again = Sketcher.from_array(sketcher.to_array())
     np.testing.assert_array_equal(again(X), sketcher(X))
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_reasons_are_what_the_score_is_made_of(small, rank):
+    ranker, query = small.ranker(), small.query(2)
+    found = ranker.nearest(rank, query, 300)
+    why = ranker.reasons(rank, query, found)
+    np.testing.assert_allclose(why.vector, [cosine(query.vector, small.X[k]) for k in found.ids], rtol=1e-5)
+    assert (why.same_class >= 0).all()
+    assert (why.same_class <= 1).all()
+    if rank == "combined":
+        np.testing.assert_allclose(np.log(why.same_class) + why.vector, found.scores, rtol=1e-4, atol=1e-5)
+    if rank == "label":
+        np.testing.assert_allclose(np.log(why.same_class), found.scores, rtol=1e-4, atol=1e-5)
+    if rank == "asymmetric":
+        np.testing.assert_allclose(why.margin * np.abs(np.tanh(query.margins)).sum(), found.scores, rtol=1e-5)
+    agreeing = hamming(pack(sign(query.margins[None])), small.codes)[0][found.ids] == 0
+    np.testing.assert_array_equal(why.margin > 1 - 1e-9, agreeing)
+    assert (np.abs(why.margin) <= 1 + 1e-9).all()
+
+
+def test_a_filter_makes_no_class_likelier(large):
+    """Items of one class alone would outvote what the margins say."""
+    ranker, query = large.ranker(), large.query(0)
+    allowed = large.ids[large.labels == 3]
+    among_them = ranker.nearest("combined", query, 5, allowed)
+    by_margins = ranker.reasons("vector", query, among_them)
+    why = ranker.reasons("combined", query, among_them, allowed)
+    np.testing.assert_array_equal(why.same_class, by_margins.same_class)
+
+
+def test_the_query_itself_is_of_its_class(small):
+    query = Query(small.margins(small.X[:1])[0], small.X[0])
+    found = small.ranker().nearest("combined", query, 3)
+    why = small.ranker().reasons("combined", query, found)
+    assert (found.ids[0], why.same_class[0]) == (0, 1)

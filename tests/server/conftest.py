@@ -37,6 +37,19 @@ def template(digits, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def folder_template(digits, tmp_path_factory) -> Path:
+    """A database of a folder of images: their names are their ids, their files are where they were."""
+    folder = tmp_path_factory.mktemp("folder")
+    for number, (data, label) in enumerate(digits[:80]):
+        (folder / "images" / label).mkdir(parents=True, exist_ok=True)
+        (folder / "images" / label / f"{number:02d}.png").write_bytes(data)
+    columns = {"taken": [f"2026-05-{1 + k % 28:02d}" for k in range(80)], "قياس": list(range(80))}
+    path = folder / "digits"
+    ImageDatabase.create(path, folder / "images", columns=columns, n_bits=16, n_anchors=30).close()
+    return path
+
+
+@pytest.fixture(scope="session")
 def vector_template(tmp_path_factory) -> Path:
     """A database of vectors with whole numbers as labels."""
     X, y = load_digits(return_X_y=True)

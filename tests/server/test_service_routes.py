@@ -6,6 +6,8 @@ import base64
 import io
 import json
 import shutil
+from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -176,6 +178,45 @@ def test_thumbnails(client):
     with Image.open(io.BytesIO(client.thumbnail(3))) as image:
         assert image.format == "JPEG"
     assert client.thumbnail(10**9) is None
+
+
+def test_originals(folder_template, tmp_path, client):
+    with (
+        application(folder_template, tmp_path) as http,
+        ImageDatabase(folder_template) as library,
+    ):
+        for item in library.sample(5):
+            answer = http.get(f"/v1/items/{quote(item.id, safe='')}/image")
+            assert answer.content == Path(item.path).read_bytes()
+            assert answer.headers["content-type"] == "image/png"
+            assert answer.headers["x-content-type-options"] == "nosniff"
+        assert http.get("/v1/items/no%20such/image").status_code == 404
+    assert client.original(3) is None  # it came from memory
+    with pytest.raises(ServiceError) as caught:
+        client.original(10**9)
+    assert caught.value.status == 404
+
+
+def test_no_picture_of_a_vector_is_no_error(of_vectors):
+    http, _ = of_vectors
+    for kind in ("thumbnail", "image"):
+        answer = http.get(f"/v1/items/1/{kind}")
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert http.get("/v1/info").json()["thumbnails"] is False
+
+
+def test_a_sample_is_what_the_library_draws(client, library):
+    found = client.sample(20, seed=3)
+    assert [item.id for item in found.items] == [item.id for item in library.sample(20, seed=3)]
+    assert len({item.label for item in found.items}) == 7
+    assert {item.label for item in client.sample(20, classes=["2"]).items} == {"2"}
+
+
+def test_hits_say_why(client, library):
+    for mine, theirs in zip(
+        client.search_item(5, k=4).hits, library.search_ids([5], k=4)[0].hits, strict=True
+    ):
+        assert vars(mine.why) == pytest.approx(vars(theirs.why), abs=1e-4)
 
 
 def test_what_is_not_there_is_404(client):

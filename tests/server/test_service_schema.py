@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from urllib.parse import urlencode
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.checks import (
@@ -60,6 +61,8 @@ def test_no_server_error(address, method, path):
         suppress_health_check=list(HealthCheck),
     )
     def check(case):
+        # Of a longer line the server reads 64 KiB, answers with 400 and hangs up; who still writes sees that.
+        assume(len(urlencode(case.query or {}, doseq=True)) < 60_000)
         answer = case.call(base_url=address, headers={"authorization": f"Bearer {TOKEN}"}, timeout=60)
         case.validate_response(answer, checks=CHECKS)
 

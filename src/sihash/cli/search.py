@@ -102,7 +102,7 @@ def _data(names: list[str], answers: list[Answer]) -> dict[str, Any]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    return {**vars(hit), "code": hit.code.hex()}
+    return {**vars(hit), "code": hit.code.hex(), "why": vars(hit.why)}
 
 
 def _text(name: str, answer: Answer) -> str:

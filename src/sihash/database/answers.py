@@ -16,6 +16,20 @@ Value = str | int | float | bool  # in a column
 
 
 @dataclass(frozen=True)
+class Why:
+    """Why an item was found, whatever the ranking.
+
+    ``same_class`` is the probability that query and item are of one class. ``margin`` says how far the
+    query's margins agree with the item's bits, ``vector`` is the cosine between the centred vectors: both
+    from −1 to 1.
+    """
+
+    same_class: float
+    margin: float
+    vector: float
+
+
+@dataclass(frozen=True)
 class Hit:
     """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better).
 
@@ -28,6 +42,7 @@ class Hit:
     distance: int
     score: float
     code: bytes
+    why: Why = field(compare=False)  # its last digits depend on the order of sums
     columns: dict[str, Value] = field(default_factory=dict)
 
 
@@ -209,13 +224,17 @@ class MergeReport:
 
 @dataclass(frozen=True)
 class Version:
-    """A model version: how and when it was learned, from how many rows; whether searches use it now."""
+    """A model version: how and when it was learned, from how many rows; whether searches use it now.
+
+    ``undone`` says that it was taken back.
+    """
 
     number: int
     strategy: str
     at: str
     n_training: int
     current: bool
+    undone: bool
     details: dict[str, Any] = field(default_factory=dict)
 
 

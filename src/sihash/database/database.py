@@ -25,6 +25,7 @@ from sihash.database import (
     exporting,
     inspecting,
     merging,
+    originals,
     present,
     reencoding,
     searching,
@@ -412,7 +413,15 @@ class ImageDatabase:
             learned = snapshot.log.of_kind("create", "update")
             about = [(o, o.details["strategy"], o.details["n_training"]) for o in learned]
             return [
-                Version(o.version, how, o.at, n, o.version == snapshot.version, o.details)
+                Version(
+                    number=o.version,
+                    strategy=how,
+                    at=o.at,
+                    n_training=n,
+                    current=o.version == snapshot.version,
+                    undone=o.number in snapshot.log.undone,
+                    details=o.details,
+                )
                 for o, how, n in about
             ]
 
@@ -434,6 +443,27 @@ class ImageDatabase:
             return self._items(snapshot, numbers[offset : offset + limit])
 
         return self._read(work)
+
+    def sample(self, n: int, classes: Iterable[Any] | None = None, seed: int = 0) -> list[Item]:
+        """Some items from as many classes as possible, mixed; another ``seed`` gives others."""
+        labels = None if classes is None else list(classes)
+
+        def work(snapshot: Snapshot) -> list[Item]:
+            own = None if labels is None else snapshot.ids_of(labels)
+            chosen = inspecting.sample(snapshot, n, own, seed)
+            ordered = np.sort(chosen)
+            found = dict(zip(ordered.tolist(), self._items(snapshot, ordered), strict=True))
+            return [found[number] for number in chosen.tolist()]
+
+        return self._read(work)
+
+    def original(self, id: Id) -> bytes | None:
+        """The image file that an item was made of, if it came from a folder and still lies there unchanged.
+
+        Nothing else is ever handed out: the bytes must have the SHA-256 of what was added.
+        """
+        item = self.item(id)
+        return None if item.path is None else originals.unchanged(item.path, item.sha256)
 
     def id_of(self, text: str) -> Id:
         """The id that is meant by text on a command line or in an address: 17 by "17", if that is a number

@@ -97,6 +97,24 @@ def class_sizes(snapshot: Snapshot, where: str | None = None) -> dict[Any, int]:
     }
 
 
+def sample(snapshot: Snapshot, n: int, own: Array | None, seed: int) -> Array:
+    """``n`` ids or fewer, in mixed order, of all items or of ``own``: one of each class, then a second, …"""
+    rng = np.random.default_rng(seed)
+    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
+    if own is not None:
+        there = np.isin(ids, own)
+        ids, numbers = ids[there], numbers[there]
+    mixed = rng.permutation(len(ids))
+    order = mixed[np.argsort(numbers[mixed], kind="stable")]  # class by class, mixed inside each
+    sorted_numbers = numbers[order]
+    turn = np.arange(len(ids)) - np.searchsorted(sorted_numbers, sorted_numbers)
+    if n < len(ids):
+        few = np.flatnonzero(turn <= np.partition(turn, n - 1)[n - 1])
+        few = rng.permutation(few)  # whose class is left out of the last turn is left to chance
+        order = order[few[np.argsort(turn[few], kind="stable")[:n]]]
+    return rng.permutation(ids[order])
+
+
 def bits(snapshot: Snapshot) -> Bits:
     """Balance over all items; margins over some of each class."""
     ids = snapshot.places.live_ids()

@@ -11,14 +11,14 @@ import numpy as np
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.codes import pack, sign
-from sihash.database.answers import Answer, Hit, Id
+from sihash.database.answers import Answer, Hit, Id, Why
 from sihash.database.catalogue import Catalogue
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, describe, open_source
 from sihash.index.base import check_radius
-from sihash.ranking import Found, Rank, Weights, check_rank
+from sihash.ranking import Found, Rank, Reasons, Weights, check_rank
 from sihash.ranking.ranker import Query
 from sihash.threads import map_threads
 
@@ -125,20 +125,23 @@ def answers(
     scores = margins(snapshot, X)
     packed = pack(sign(scores))
     found = find(snapshot, scores, X, ask, own)
-    rows = _rows(snapshot, catalogue, [each.ids for each in found])
+    rows = _rows(snapshot, catalogue, [each.ids for each, _ in found])
     weights = snapshot.weights
     out = []
-    for query, each in zip(packed, found, strict=True):
+    for query, (each, reasons) in zip(packed, found, strict=True):
         codes = snapshot.codes(each.ids)
         distances = np.bitwise_count(query ^ codes).sum(axis=1)
         hits = [
-            Hit(*rows[number], distance, score, code.tobytes(), said)
-            for number, distance, score, code, said in zip(
+            Hit(*rows[number], distance, score, code.tobytes(), Why(*why), said)
+            for number, distance, score, code, said, *why in zip(
                 each.ids.tolist(),
                 distances.tolist(),
                 each.scores.tolist(),
                 codes,
                 snapshot.places.columns(each.ids),
+                reasons.same_class.tolist(),
+                reasons.margin.tolist(),
+                reasons.vector.tolist(),
                 strict=True,
             )
         ]
@@ -147,17 +150,21 @@ def answers(
     return out
 
 
-def find(snapshot: Snapshot, scores: Array, X: Array, ask: Wanted, own: Array | None) -> list[Found]:
-    """Ids and scores of the ranking for each query, best first."""
+def find(
+    snapshot: Snapshot, scores: Array, X: Array, ask: Wanted, own: Array | None
+) -> list[tuple[Found, Reasons]]:
+    """Ids and scores of the ranking for each query, best first, and why."""
     allowed = numbers_allowed(snapshot, ask.classes, ask.where)
     ranker = snapshot.ranker
 
-    def one(number: int) -> Found:
+    def one(number: int) -> tuple[Found, Reasons]:
         query = Query(scores[number], X[number], -1 if own is None else int(own[number]))
         if ask.radius is not None:
-            return ranker.within(ask.rank, query, ask.radius, allowed, ask.k)
-        assert ask.k is not None
-        return ranker.nearest(ask.rank, query, ask.k, allowed)
+            found = ranker.within(ask.rank, query, ask.radius, allowed, ask.k)
+        else:
+            assert ask.k is not None
+            found = ranker.nearest(ask.rank, query, ask.k, allowed)
+        return found, ranker.reasons(ask.rank, query, found, allowed)
 
     return map_threads(one, range(len(X)))
 

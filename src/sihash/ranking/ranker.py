@@ -22,6 +22,7 @@ from sihash._typing import Array
 from sihash.codes import pack, sign, unpack
 from sihash.index import CodeIndex
 from sihash.ranking.score import (
+    SAME,
     Candidates,
     Weights,
     class_log_probabilities,
@@ -60,6 +61,19 @@ class Found:
     ids: Array
     scores: Array
     familiar: bool | None = None
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """Why items were found, a number for each.
+
+    ``same_class``, the probability that query and item are of one class; ``margin``, how far the query's
+    margins agree with the bits of the item, and ``vector``, the cosine between the centred vectors: −1 to 1.
+    """
+
+    same_class: Array
+    margin: Array
+    vector: Array
 
 
 @dataclass
@@ -105,6 +119,25 @@ class Ranker:
             ids = _least(distances + self._sketch_distances(query, ids), ids, n)
         found = self._ordered(rank, query, ids)
         return Found(found.ids[:k], found.scores[:k])
+
+    def reasons(self, rank: Rank, query: Query, found: Found, allowed: Array | None = None) -> Reasons:
+        """Why a ranking found what it did.
+
+        Classes are as likely as its scores have them, or by the margins alone: where it does not ask for
+        classes, and where only ``allowed`` items had a vote on them.
+        """
+        cosines = self.cosines_of(query.vector, found.ids)
+        if rank == "combined" and allowed is None:
+            log_same = np.where(cosines >= SAME, 0, found.scores - cosines)
+        elif rank == "label":
+            log_same = found.scores
+        else:
+            log_same = label_scores(self.log_proba(query.margins[None])[0], self.known_of(query, found.ids))
+        pulls = np.tanh(query.margins)
+        agreement = unpack(self.codes_of(found.ids), len(pulls)) @ pulls
+        return Reasons(
+            np.exp(np.minimum(log_same, 0)), agreement / max(np.abs(pulls).sum(), SMALLEST), cosines
+        )
 
     # The first stage.
 

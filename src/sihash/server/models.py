@@ -44,6 +44,16 @@ class Problem(Model):
 # Searching.
 
 
+class Why(Model):
+    """Why an item was found: the probability that query and item are of one class; from −1 to 1, how far the
+    query's margins agree with the item's bits, and the cosine between the vectors.
+    """
+
+    same_class: float
+    margin: float
+    vector: float
+
+
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
@@ -56,6 +66,7 @@ class Hit(Model):
     distance: int
     score: float
     code: str
+    why: Why
     columns: dict[str, Value]
 
 
@@ -89,6 +100,7 @@ class SearchAnswer(Model):
                             "distance": 1,
                             "score": 0.72,
                             "code": "5b01ff3c",
+                            "why": {"same_class": 0.93, "margin": 0.88, "vector": 0.79},
                             "columns": {"price": 19.5},
                         }
                     ],
@@ -166,7 +178,8 @@ class ClassCount(Model):
 class InfoAnswer(Model):
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
 
-    ``columns`` are the kinds of columns by name: "number", "text", "true or false".
+    ``thumbnails`` says whether small pictures of images are kept; ``columns`` are the kinds of columns by
+    name: "number", "text", "true or false".
     """
 
     name: str
@@ -174,6 +187,7 @@ class InfoAnswer(Model):
     n_items: int
     n_bits: int
     holds_images: bool
+    thumbnails: bool
     width: int
     features: str
     index: str
@@ -383,6 +397,7 @@ class VersionModel(Model):
     created: str
     n_training: int
     current: bool
+    undone: bool
     scores: dict[str, float | None]
 
 
@@ -419,6 +434,11 @@ def search_answer(answer: Any) -> dict[str, Any]:
                 "distance": hit.distance,
                 "score": hit.score,
                 "code": hit.code.hex(),
+                "why": {
+                    "same_class": round(hit.why.same_class, 4),
+                    "margin": round(hit.why.margin, 4),
+                    "vector": round(hit.why.vector, 4),
+                },
                 "columns": hit.columns,
             }
             for hit in answer.hits
@@ -474,6 +494,7 @@ def version_models(versions: list[Any], undoable: bool) -> VersionsAnswer:
                 created=version.at,
                 n_training=version.n_training,
                 current=version.current,
+                undone=version.undone,
                 scores=version.details.get("compared", {}),
             )
             for version in versions

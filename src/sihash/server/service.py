@@ -58,6 +58,7 @@ class Service:
             n_items=info["n_items"],
             n_bits=info["n_bits"],
             holds_images=info["features"] != "none",
+            thumbnails=info["thumbnails"] and info["features"] != "none",
             width=info["n_features"],
             features=info["features"].partition(":")[0],
             index=info["index"]["kind"],

@@ -1,13 +1,21 @@
 // Codes as strips of bits, and what a bit means.
 
+import { get } from "./api.js";
 import { $, count, h, labelText, percent, svg } from "./dom.js";
 
 const PER_ROW = 32;
 const ROW = 10; // height of a row in units of a bit's width, before scaling
 const NEAR_ZERO = 0.15; // a mean margin below this share of the bit's largest takes no side
 
-let statistics = null; // of /v1/bits
-export const setStatistics = (value) => { statistics = value; };
+// What /v1/bits says. It grows with the number of classes, so it is asked for when somebody first points at a bit.
+let statistics = null;
+let asked = null;
+export const forgetStatistics = () => { statistics = asked = null; };
+
+export function wantStatistics() {
+  asked ??= get("/v1/bits").then((found) => { statistics = found; }, () => { asked = null; });
+  return asked;
+}
 
 /** Hex of packed bytes, least significant bit first → array of booleans. */
 export function bitsOf(hex, n) {
@@ -42,7 +50,7 @@ export function strip(code, query, n, { words = "", focusable = false } = {}) {
     point(j);
     if (j !== null) showTooltip(j, picture, event.clientX, event.clientY);
   });
-  picture.addEventListener("pointerleave", () => { point(null); $("tooltip").hidden = true; });
+  picture.addEventListener("pointerleave", () => { point(null); pointedAt = null; $("tooltip").hidden = true; });
   if (focusable) byKeyboard(picture, n);
   return picture;
 }
@@ -67,7 +75,11 @@ function point(j) {
 
 function byKeyboard(picture, n) {
   let j = 0;
-  const show = () => { point(j); $("bit-words").replaceChildren(...explain(j)); };
+  const show = () => {
+    point(j);
+    const shown = j;
+    explained(() => shown === j && $("bit-words").replaceChildren(...explain(j)));
+  };
   picture.addEventListener("focus", show);
   picture.addEventListener("blur", () => point(null));
   picture.addEventListener("keydown", (event) => {
@@ -79,11 +91,24 @@ function byKeyboard(picture, n) {
   });
 }
 
+/** Call now, and once more when it is known what the bits mean. */
+function explained(tell) {
+  tell();
+  if (!statistics) wantStatistics().then(tell);
+}
+
+let pointedAt = null;
 function showTooltip(j, picture, x, y) {
+  pointedAt = picture;
+  explained(() => pointedAt === picture && placeTooltip(j, picture, x, y));
+}
+
+function placeTooltip(j, picture, x, y) {
   const words = explain(j);
   if (picture.against) words.push(h("br"), picture.against[j] === picture.bits[j] ? "Agrees with the query." : "Differs from the query.");
   if (picture.id === "the-query-strip") $("bit-words").replaceChildren(...explain(j));
   const box = $("tooltip");
+  (document.querySelector("dialog[open]") ?? document.body).append(box); // above an open dialog, not behind it
   box.replaceChildren(...words);
   box.hidden = false;
   box.style.left = `${Math.max(8, Math.min(x + 14, innerWidth - box.offsetWidth - 8))}px`;
@@ -93,7 +118,8 @@ function showTooltip(j, picture, x, y) {
 /** Which classes a bit separates, in words. */
 function explain(j) {
   const words = [h("strong", {}, `Bit ${j + 1}`)];
-  if (!statistics?.balance.length) return words;
+  if (!statistics) return [...words, ": asking what it separates…"];
+  if (!statistics.balance.length) return words;
   words.push(`, set in ${percent(statistics.balance[j])} of the items.`, h("br"));
   const margins = statistics.classes.map((one) => [labelText(one.label), one.margins[j]]);
   const largest = Math.max(...margins.map(([, margin]) => Math.abs(margin)), 1e-12);
@@ -107,14 +133,15 @@ function some(names) {
   return names.length <= 6 ? names.join(", ") : `${names.slice(0, 5).join(", ")} and ${count(names.length - 5, "other")}`;
 }
 
-/** Share of items with each bit set, as bars around one half. */
+/** Share of items with each bit set, as bars around one half; nothing where that is not known. */
 export function balanceChart() {
+  if (!statistics) return [];
   const n = statistics.balance.length;
   const bars = statistics.balance.map((share, j) => svg("rect", { x: j + 0.1, y: 100 - 100 * share, width: 0.8, height: 100 * share },
     svg("title", {}, `Bit ${j + 1}: set in ${percent(share)} of the items`)));
   const mean = statistics.balance.reduce((sum, share) => sum + Math.abs(2 * share - 1), 0) / Math.max(n, 1);
-  return svg("svg", {
+  return [svg("svg", {
     class: "balance", viewBox: `0 0 ${n} 100`, preserveAspectRatio: "none", role: "img",
     "aria-label": `Share of items with each of ${n} bits set; mean imbalance ${percent(mean)}`,
-  }, bars, svg("line", { x1: 0, x2: n, y1: 50, y2: 50 }));
+  }, bars, svg("line", { x1: 0, x2: n, y1: 50, y2: 50 }))];
 }

@@ -1,60 +1,99 @@
 // The view of the collection: its classes, its bits, its items; adding and deleting.
 
-import { get, itemPath, post, remove, request, token } from "./api.js";
-import { balanceChart } from "./bits.js";
-import { $, announce, confirmed, count, h, imageFiles, labelText, showError } from "./dom.js";
-import { itemCard } from "./items.js";
+import { get, itemPath, post, remove, token } from "./api.js";
+import { balanceChart, wantStatistics } from "./bits.js";
+import { byName, bySize, MANY, matching } from "./classes.js";
+import { $, announce, confirmed, count, empty, h, imageFiles, labelText, showError } from "./dom.js";
+import { drawAsSeen, pieces } from "./drawing.js";
+import { itemCard, placeholders } from "./items.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
+import { look } from "./viewer.js";
 
 const PAGE = 60;
-const state = { files: [], label: null, shown: 0 }; // label: the class whose items are shown
+const state = { files: [], label: null }; // label: the class whose items are shown
 let info = null;
 
-export function setUp() {
+export const view = { name: "collection", title: "Collection", setUp, setInfo, show };
+
+function setUp() {
   $("add-files").addEventListener("change", (event) => { choose(event.target.files); event.target.value = ""; });
   $("add").addEventListener("submit", (event) => { event.preventDefault(); add(); });
-  $("browse-more").addEventListener("click", () => browse(state.shown));
-  token.watch(() => info && setInfo(info));
+  $("add-label").addEventListener("focus", offerLabels);
+  $("find-class").addEventListener("input", showClasses);
+  for (const input of document.querySelectorAll("[name=class-order]")) input.addEventListener("change", showClasses);
+  token.watch(() => info && browse());
 }
 
-export function setInfo(value) {
+function setInfo(value) {
   info = value;
-  const most = Math.max(...info.classes.map((one) => one.n_items), 1);
-  $("classes").replaceChildren(...info.classes.map((one) => classRow(one, most)));
-  $("no-classes").hidden = info.classes.length > 0;
-  $("known-labels").replaceChildren(...info.classes.filter((one) => one.label !== null).map((one) => h("option", { value: one.label })));
   if (!info.classes.some((one) => labelText(one.label) === state.label)) state.label = null;
+  $("n-classes").textContent = info.classes.length > MANY ? info.classes.length.toLocaleString("en") : "";
+  $("no-classes").hidden = info.classes.length > 0;
+  $("find-class").hidden = info.classes.length <= MANY;
   $("balance-card").hidden = !info.n_items;
-  if (info.n_items) $("balance").replaceChildren(balanceChart());
   $("add").hidden = !info.holds_images;
-  browse(0).catch(() => {});
+  showClasses();
+  browse();
+  if (!$("view-collection").hidden) showBalance();
+}
+
+function show() {
+  if (info) showBalance();
+}
+
+async function showBalance() {
+  if (!info.n_items) return;
+  await wantStatistics();
+  $("balance").replaceChildren(...balanceChart());
+}
+
+function offerLabels() {
+  $("known-labels").replaceChildren(...byName(info?.classes ?? []).filter((one) => one.label !== null).map((one) => h("option", { value: one.label })));
+}
+
+// Classes.
+
+function showClasses() {
+  if (!info) return;
+  const sorted = document.querySelector("[name=class-order]:checked").value === "size" ? bySize : byName;
+  const most = Math.max(...info.classes.map((one) => one.n_items), 1);
+  const found = matching(sorted(info.classes), $("find-class").hidden ? "" : $("find-class").value);
+  drawAsSeen($("classes"), pieces(found, (one) => classRow(one, most)));
 }
 
 function classRow({ label, n_items }, most) {
   const name = labelText(label);
   return h("tr", {},
-    h("th", { scope: "row" }, h("button", { type: "button", class: "link", title: name, "aria-pressed": String(name === state.label), onclick: () => pick(name) }, name)),
-    h("td", {}, h("meter", { max: most, value: n_items, "aria-label": `${name}: ${count(n_items, "item")}` })),
+    h("th", { scope: "row" }, label === null ? h("span", { class: "label none" }, name) : h("button", { type: "button", class: "link", title: name, dir: "auto", "aria-pressed": String(name === state.label), onclick: () => pick(name) }, name)),
+    h("td", { class: "meter" }, h("meter", { max: most, value: n_items, "aria-label": `${name}: ${count(n_items, "item")}` })),
     h("td", { class: "number" }, n_items.toLocaleString("en")),
     h("td", {}, label === null ? null : h("button", { type: "button", class: "quiet-danger", "aria-label": `Delete the class ${name}`, onclick: () => deleteClass(label, n_items) }, "delete")));
 }
 
 function pick(label) {
   state.label = state.label === label ? null : label;
-  setInfo(info);
+  for (const button of $("classes").querySelectorAll("th button")) button.setAttribute("aria-pressed", String(button.title === state.label));
+  browse();
 }
 
-async function browse(offset) {
-  const chosen = state.label;
-  const page = await get("/v1/items", { offset, limit: PAGE, class: chosen ?? undefined });
-  if (chosen !== state.label) return;
-  const cards = page.items.map((item) => itemCard(item, fromItem, token.get() ? removeItem : null));
-  state.shown = offset + cards.length;
-  $("browse-title").textContent = chosen === null ? "Items" : `Items of ${chosen}`;
-  if (offset) $("browse").append(...cards);
-  else $("browse").replaceChildren(...(cards.length ? cards : [h("li", { class: "empty" }, h("strong", {}, "No items"), "Add some images above.")]));
-  $("browse-more").hidden = cards.length < PAGE;
+// Items, in the order in which they came.
+
+function browse() {
+  const label = state.label;
+  const shown = [];
+  const actions = { open: fromItem, look: (item) => look(item, shown), remove: token.get() ? removeItem : null };
+  $("browse-title").textContent = label === null ? "Items" : `Items of ${label}`;
+  if (!$("browse").childElementCount) $("browse").replaceChildren(...placeholders(12));
+  drawAsSeen($("browse"), async (from) => {
+    try {
+      const { items } = await get("/v1/items", { offset: from, limit: PAGE, class: label ?? undefined });
+      shown.push(...items);
+      return items.length || from ? items.map((item) => itemCard(item, actions)) : [empty("No items", "Add some images above.")];
+    } catch {
+      return []; // that the service is away is told at the top; it is asked again when it is back
+    }
+  });
 }
 
 async function removeItem(item) {
@@ -99,17 +138,19 @@ async function add() {
   showError("add-error", null);
   $("add-button").disabled = true;
   const tally = { added: 0, skipped: 0, rejected: 0 };
+  let left = [];
   for (const [k, file] of state.files.entries()) {
     $("add-button").textContent = `Adding ${k + 1} of ${state.files.length}…`;
     try {
       tally[await addOne(file, label)] += 1;
     } catch (error) {
       showError("add-error", error);
+      left = state.files.slice(k); // they stay chosen
       break;
     }
   }
   const lines = [...$("add-results").children];
-  choose([]);
+  choose(left);
   $("add-results").replaceChildren(...lines);
   $("add-summary").textContent = `${tally.added} added, ${tally.skipped} known already, ${tally.rejected} rejected.`;
   $("add-summary").hidden = false;

@@ -6,8 +6,10 @@ import { picture } from "./items.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
 
-export function setUp() {
-  $("view-doctor").append(h("div", { class: "card" },
+export const view = { name: "doctor", title: "Doctor", setUp, setInfo };
+
+function setUp(section) {
+  section.append(h("div", { class: "card" },
     h("div", { class: "card-head" },
       h("h2", {}, "What is wrong with the labels?"),
       h("button", { id: "examine", type: "button", class: "primary", onclick: examine }, "Examine")),
@@ -16,7 +18,7 @@ export function setUp() {
     h("div", { id: "findings", class: "stack" })));
 }
 
-export function setInfo(info) {
+function setInfo(info) {
   $("examine").disabled = !info.n_items;
 }
 
@@ -45,16 +47,11 @@ function show({ found, findings, note }) {
 
 function card(finding) {
   const element = h("li", { class: "finding", "data-kind": finding.kind },
-    h("div", { class: "pictures" }, finding.items.map((item) => h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelText(item.label)}, ${item.name}`, onclick: () => open(item) }, picture(item), h("span", {}, labelText(item.label))))),
+    h("div", { class: "pictures" }, finding.items.map((item) => h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelText(item.label)}, ${item.name}`, onclick: () => fromItem(item) }, picture(item), h("span", {}, labelText(item.label))))),
     h("div", { class: "stack" }, h("p", {}, finding.reason), h("code", {}, finding.command)));
   const button = mendButton(finding, element);
   if (button) element.append(button);
   return element;
-}
-
-function open(item) {
-  location.hash = "#search";
-  fromItem(item);
 }
 
 /** Where one click is enough: another label for the first item, or its removal. */

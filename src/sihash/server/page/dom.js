@@ -24,7 +24,15 @@ function fill(element, properties, children) {
 
 export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 export const percent = (share) => `${Math.round(100 * share)} %`;
+/** A number with so many digits after the point, and a minus sign that looks like one. */
+export const fixed = (value, digits) => value.toFixed(digits).replace("-", "−");
 export const labelText = (label) => (label === null ? "no class" : String(label));
+
+/** The name of a class, in whatever script; `title` has it whole where there is no room. */
+export const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, labelText(label));
+
+/** What stands in a list that has nothing to show. */
+export const empty = (title, words) => h("li", { class: "empty" }, h("strong", {}, title), words);
 
 /** Say something to those who do not see the page. */
 export function announce(sentence) {

@@ -1,20 +1,33 @@
-// Items as pictures with words. Thumbnails are fetched with the token, so they are blobs, not addresses.
+// Items as pictures with words. Pictures are fetched with the token, so they are blobs, not addresses.
 
 import { itemPath, request } from "./api.js";
 import { bitsOf, strip } from "./bits.js";
-import { count, h, labelText, svg } from "./dom.js";
+import { count, fixed, h, labelSpan, labelText, percent, svg } from "./dom.js";
 
 const KEPT = 600; // thumbnails in memory
 const thumbnails = new Map(); // id → promise of a blob address, or of null
-let nBits = 0;
-export const setBits = (n) => { nBits = n; };
+export let info = { n_bits: 0, holds_images: false, thumbnails: false }; // of /v1/info
+
+export function setCollection(value) {
+  info = value;
+  document.body.classList.toggle("no-pictures", !info.thumbnails);
+}
+
+/** A picture that the service has, as a blob address; null if it has none. */
+export async function fetched(path, signal) {
+  try {
+    const answer = await request("GET", path, { signal });
+    return answer.status === 204 ? null : URL.createObjectURL(await answer.blob());
+  } catch {
+    return null;
+  }
+}
 
 function thumbnail(id) {
+  if (!info.thumbnails) return Promise.resolve(null);
   const known = thumbnails.get(id);
   if (known) return known;
-  const loading = request("GET", `${itemPath(id)}/thumbnail`)
-    .then(async (answer) => URL.createObjectURL(await answer.blob()))
-    .catch(() => null);
+  const loading = fetched(`${itemPath(id)}/thumbnail`);
   thumbnails.set(id, loading);
   if (thumbnails.size > KEPT) {
     const [oldest, address] = thumbnails.entries().next().value;
@@ -26,8 +39,11 @@ function thumbnail(id) {
 
 /** The picture of an item: its thumbnail, or its code drawn as a pattern where it has none. */
 export function picture(item) {
-  const frame = h("div", { class: "picture" });
-  thumbnail(item.id).then((address) => frame.replaceChildren(address ? image(address) : pattern(item.code)));
+  const frame = h("div", { class: info.thumbnails ? "picture loading" : "picture" });
+  thumbnail(item.id).then((address) => {
+    frame.classList.remove("loading");
+    frame.replaceChildren(address ? image(address) : pattern(item.code));
+  });
   return frame;
 }
 
@@ -39,28 +55,51 @@ export function image(address) {
 }
 
 function pattern(code) {
-  const side = Math.ceil(Math.sqrt(nBits));
-  const d = bitsOf(code, nBits).map((bit, j) => (bit ? `M${j % side} ${Math.floor(j / side)}h.9v.9h-.9z` : "")).join("");
-  return svg("svg", { viewBox: `0 0 ${side} ${side}`, class: "strip-pattern", "aria-hidden": "true" }, svg("path", { d, fill: "currentColor", opacity: 0.45 }));
+  const side = Math.ceil(Math.sqrt(info.n_bits));
+  const d = bitsOf(code, info.n_bits).map((bit, j) => (bit ? `M${j % side} ${Math.floor(j / side)}h.9v.9h-.9z` : "")).join("");
+  return svg("svg", { viewBox: `0 0 ${side} ${side}`, class: "pattern", "aria-hidden": "true" }, svg("path", { d }));
 }
 
-const words = (label, end) => h("div", { class: "words" },
-  h("span", { class: label === null ? "label none" : "label", title: labelText(label) }, labelText(label)), end);
+const magnifier = () => svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" },
+  svg("path", { d: "M9.5 2H14v4.5M14 2 9.2 6.8M6.5 14H2V9.5M2 14l4.8-4.8", fill: "none", stroke: "currentColor", "stroke-width": 1.6, "stroke-linecap": "round", "stroke-linejoin": "round" }));
 
-/** A result of a search. */
-export function hitCard(hit, queryCode, onOpen) {
-  const far = hit.distance === 0 ? "same code" : count(hit.distance, "bit");
-  const differing = hit.distance === 0 ? "all bits agree" : `${count(hit.distance, "bit")} of ${nBits} differ`;
-  return h("li", { class: "item", "data-id": hit.id, "data-label": labelText(hit.label) },
-    h("button", { type: "button", class: "open", title: hit.name, "aria-label": `Search from ${labelText(hit.label)}, ${hit.name}, score ${hit.score.toFixed(2)}, ${differing}`, onclick: () => onOpen(hit) }, picture(hit)),
-    words(hit.label, h("span", { class: "distance", title: `score ${hit.score.toFixed(3)}, ${differing}` }, `${hit.score.toFixed(2)} · ${far}`)),
-    strip(hit.code, queryCode, nBits, { words: `Bits beside those of the query: ${differing}` }));
+/** A card: a click on it opens (searches from it), its corner looks closer, another removes it if that is allowed. */
+function card(item, title, { open, look, remove }, ...words) {
+  const name = labelText(item.label);
+  return h("li", { class: "item", "data-id": item.id, "data-label": name },
+    h("button", { type: "button", class: "open", title: item.name, "aria-label": title, onclick: () => open(item) }, picture(item)),
+    look && h("button", { type: "button", class: "corner closer", title: "Look closer", "aria-label": `Look closer at ${name}, ${item.name}`, onclick: () => look(item) }, magnifier()),
+    remove && h("button", { type: "button", class: "corner remove", title: "Remove", "aria-label": `Remove ${item.name}`, onclick: () => remove(item) }, "×"),
+    h("div", { class: "words" }, labelSpan(item.label), info.thumbnails ? null : h("span", { class: "name quiet", dir: "auto" }, item.name), ...words));
 }
 
 /** An item of the collection. */
-export function itemCard(item, onOpen, onRemove = null) {
-  return h("li", { class: "item", "data-id": item.id, "data-label": labelText(item.label) },
-    h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelText(item.label)}, ${item.name}`, onclick: () => onOpen(item) }, picture(item)),
-    words(item.label),
-    onRemove && h("button", { type: "button", class: "remove", title: "Remove", "aria-label": `Remove ${item.name}`, onclick: () => onRemove(item) }, "×"));
+export const itemCard = (item, actions) => card(item, `Search from ${labelText(item.label)}, ${item.name}`, actions);
+
+/** A result of a search. */
+export function hitCard(hit, queryCode, actions) {
+  const far = hit.distance === 0 ? "same code" : count(hit.distance, "bit");
+  const differing = hit.distance === 0 ? "all bits agree" : `${count(hit.distance, "bit")} of ${info.n_bits} differ`;
+  const title = `Search from ${labelText(hit.label)}, ${hit.name}, score ${fixed(hit.score, 2)}, ${differing}`;
+  return card(hit, title, actions,
+    h("span", { class: "distance", title: `score ${fixed(hit.score, 3)}, ${differing}` }, `${fixed(hit.score, 2)} · ${far}`),
+    reasons(hit.why),
+    strip(hit.code, queryCode, info.n_bits, { words: `Bits beside those of the query: ${differing}` }));
 }
+
+const REASONS = {
+  same_class: ["same class", percent, "Probability that the query is of the class of this item"],
+  margin: ["margin", (value) => fixed(value, 2), "How far the margins of the query agree with the bits of this item, from −1 to 1"],
+  vector: ["vector", (value) => fixed(value, 2), "Cosine between the vectors, from −1 to 1"],
+};
+
+/** Why an item was found: a bar for each reason, as long as it is strong. */
+export const reasons = (why) => h("dl", { class: "why" }, Object.entries(REASONS).map(([name, [words, text, title]]) => {
+  const bar = h("div", { class: "reason", title }, h("dt", {}, words), h("dd", {}, text(why[name])));
+  bar.style.setProperty("--share", `${100 * Math.max(0, Math.min(1, why[name]))}%`);
+  return bar;
+}));
+
+/** What stands in a grid until its items are there. */
+export const placeholders = (n) => Array.from({ length: n }, () => h("li", { class: "item placeholder", "aria-hidden": "true" },
+  h("div", { class: "picture" }), h("div", { class: "words" }, h("span", { class: "label" }, "\u00a0"))));

@@ -2,11 +2,14 @@
 
 import { get, post, token } from "./api.js";
 import { $, announce, confirmed, count, h, percent, seconds, showError, svg } from "./dom.js";
+import { drawAtWidth } from "./drawing.js";
 import { askForToken, refresh } from "./main.js";
 
 let last = null; // the last state of the update that was told
 
-export function setUp() {
+export const view = { name: "learning", title: "Learning", setUp, setInfo };
+
+function setUp() {
   $("update").addEventListener("submit", (event) => { event.preventDefault(); start(); });
   $("update").addEventListener("change", () => {
     const isScratch = new FormData($("update")).get("strategy") === "relearn";
@@ -15,7 +18,7 @@ export function setUp() {
   $("undo").addEventListener("click", undo);
 }
 
-export function setInfo(info) {
+function setInfo(info) {
   $("waiting").textContent = info.n_waiting
     ? `${count(info.n_waiting, "change")} since the last update: labelled images that came, went or were relabelled.`
     : "Nothing has changed since the last update.";
@@ -44,7 +47,7 @@ export function setUpdate(update) {
   $("update-badge").textContent = `updating ${percent(update.share)}`;
   $("update-bar").value = update.share;
   $("update-phase").textContent = update.phase;
-  $("update-left").textContent = update.seconds_left === null ? "" : `about ${seconds(update.seconds_left)} left`;
+  $("update-left").textContent = update.seconds_left === null ? "" : `${update.seconds_left < 1 ? "" : "about "}${seconds(update.seconds_left)} left`;
   const hasEnded = last?.state === "running" && !isRunning;
   last = update;
   showError("update-error", update.state === "failed" ? new Error(update.error) : null);
@@ -59,17 +62,26 @@ export function setUpdate(update) {
 async function showVersions() {
   const { versions, current, undoable } = await get("/v1/versions");
   $("undo").disabled = !undoable;
-  $("versions").replaceChildren(...[...versions].reverse().map((version) => h("li", { class: version.version === current ? "now" : "" },
+  $("versions").replaceChildren(...[...versions].reverse().map((version) => h("li", { class: version.version === current ? "now" : version.undone ? "undone" : "" },
     h("div", {},
-      h("strong", {}, `Version ${version.version}`), version.version === current ? " · in use" : "",
+      h("strong", {}, `Version ${version.version}`), version.version === current ? " · in use" : version.undone ? " · undone" : "", h("span", { class: "quiet" }, ` · ${whenText(version)}`),
       h("div", { class: "quiet" }, describe(version))))));
-  showChart(versions.findLast((version) => version.version === current));
+  showWorth(versions.findLast((version) => version.version === current));
+  showHistory(versions, current);
 }
 
 function describe(version) {
-  const how = version.strategy !== "incremental" ? "learned from scratch" : "updated incrementally";
-  const when = new Date(version.created).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
-  return [how, `${count(version.n_training, "labelled item")}`, when].join(" · ");
+  const how = version.strategy === "incremental" ? "updated incrementally" : "learned from scratch";
+  const { before, after } = qualities(version);
+  const quality = after === null ? null : `mAP ${after.toFixed(3)}${before === null ? "" : `, before ${before.toFixed(3)}`}`;
+  return [how, count(version.n_training, "labelled item"), quality].filter(Boolean).join(" · ");
+}
+
+const whenText = (version) => new Date(version.created).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+
+/** mAP of a version when it was learned: of the one before on the same items, its own, and of one from scratch. */
+function qualities({ strategy, scores }) {
+  return { before: scores.passive ?? null, after: scores[strategy] ?? null, anew: scores.scratch ?? null };
 }
 
 async function undo() {
@@ -85,22 +97,66 @@ async function undo() {
   await refresh();
 }
 
-// The chart: mAP before the update, after it, and from scratch where that was asked for.
+// What the update before was worth: mAP before it, after it, and from scratch where that was asked for.
 
-const WORDS = { passive: "before (passive)", incremental: "after (incremental)", scratch: "from scratch" };
-const [LEFT, WIDTH, STEP, THICK] = [150, 500, 38, 20];
+const WORDS = { passive: "before (passive)", incremental: "after (incremental)", relearn: "after (from scratch)", scratch: "from scratch" };
+const [STEP, THICK] = [38, 20]; // of the bars, in pixels
 
-function showChart(version) {
+function showWorth(version) {
   const scores = Object.entries(version?.scores ?? {}).filter(([, value]) => value !== null);
   $("chart-card").hidden = !scores.length;
   if (!scores.length) return;
   $("chart-words").textContent = `Mean average precision on the collection as it is in version ${version.version}. Passive: the old hash functions, left as they were.`;
-  const long = WIDTH - LEFT - 56;
-  const rows = scores.map(([kind, value], i) => svg("g", { transform: `translate(0 ${i * STEP})` },
-    svg("text", { x: LEFT - 10, y: THICK - 5, "text-anchor": "end", class: "quiet" }, WORDS[kind] ?? kind),
-    svg("rect", { x: LEFT, width: long, height: THICK, rx: 4, class: "track" }),
-    svg("rect", { x: LEFT, width: Math.max(value, 0) * long, height: THICK, rx: 4, class: kind }),
-    svg("text", { x: LEFT + long + 8, y: THICK - 5 }, value.toFixed(3))));
   const words = scores.map(([kind, value]) => `${WORDS[kind] ?? kind} ${value.toFixed(3)}`).join(", ");
-  $("chart").replaceChildren(svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${scores.length * STEP - STEP + THICK}`, role: "img", "aria-label": `Mean average precision: ${words}` }, rows));
+  drawAtWidth($("chart"), (width) => {
+    const [left, long] = [140, Math.max(60, width - 140 - 52)];
+    const height = scores.length * STEP - STEP + THICK;
+    const rows = scores.map(([kind, value], i) => svg("g", { transform: `translate(0 ${i * STEP})` },
+      svg("text", { x: left - 10, y: THICK - 5, "text-anchor": "end", class: "quiet" }, WORDS[kind] ?? kind),
+      svg("rect", { x: left, width: long, height: THICK, rx: 4, class: "track" }),
+      svg("rect", { x: left, width: Math.max(value, 0) * long, height: THICK, rx: 4, class: kind }),
+      svg("text", { x: left + long + 8, y: THICK - 5 }, value.toFixed(3))));
+    return svg("svg", { class: "chart", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Mean average precision: ${words}` }, rows);
+  });
+}
+
+// Quality over time: where each update found the codes, and where it left them.
+
+const [TOP, HIGH, BELOW, SIDE] = [12, 180, 30, 40]; // of the plot, in pixels
+const LABEL = 64; // pixels that the words below a version take
+
+function showHistory(versions, current) {
+  const measured = versions.filter((version) => qualities(version).after !== null);
+  $("history-card").hidden = !measured.length;
+  if (!measured.length) return;
+  const least = Math.min(...measured.flatMap((version) => Object.values(qualities(version)).filter((value) => value !== null)));
+  const floor = Math.max(0, Math.floor(least * 10 - 0.5) / 10);
+  drawAtWidth($("history"), (width) => plot(versions, current, floor, width));
+}
+
+function plot(versions, current, floor, width) {
+  const x = (k) => SIDE + ((k + 0.5) * (width - SIDE - 8)) / versions.length;
+  const y = (value) => TOP + (HIGH * (1 - value)) / (1 - floor);
+  const ticks = [0, 1, 2, 3, 4].map((k) => floor + (k * (1 - floor)) / 4);
+  const grid = ticks.map((value) => svg("g", {},
+    svg("line", { class: "grid-line", x1: SIDE, x2: width - 4, y1: y(value), y2: y(value) }),
+    svg("text", { class: "quiet", x: SIDE - 8, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(2))));
+  const every = Math.ceil((versions.length * LABEL) / (width - SIDE)); // names below so many versions
+  const names = versions.map((version, k) => ((versions.length - 1 - k) % every ? null : svg("text", { class: "quiet", x: x(k), y: TOP + HIGH + 20, "text-anchor": "middle" }, `version ${version.version}`.slice(width / versions.length < 80 ? 8 : 0))));
+  const path = [];
+  const marks = versions.map((version, k) => {
+    const { before, after, anew } = qualities(version);
+    if (after === null) return null;
+    if (!version.undone) path.push(...[before, after].filter((value) => value !== null).map((value) => `${x(k)} ${y(value)}`));
+    const dot = (value, kind, radius) => (value === null ? null : svg("circle", { class: kind, cx: x(k), cy: y(value), r: radius }));
+    return svg("g", { class: version.undone ? "undone" : version.version === current ? "now" : "" },
+      svg("title", {}, `Version ${version.version}, ${whenText(version)}: ${describe(version)}`),
+      before === null ? null : svg("line", { class: "lift", x1: x(k), x2: x(k), y1: y(before), y2: y(after) }),
+      anew === null ? null : svg("path", { class: "anew", d: `M${x(k) - 9} ${y(anew)}h18` }),
+      dot(before, "before", 4.5), dot(after, "after", 5.5));
+  });
+  const words = versions.filter((version) => qualities(version).after !== null).map((version) => `version ${version.version} ${qualities(version).after.toFixed(3)}`).join(", ");
+  const height = TOP + HIGH + BELOW;
+  return svg("svg", { class: "chart history", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Mean average precision after each update: ${words}` },
+    grid, names, svg("path", { class: "course", d: path.length ? `M${path.join("L")}` : "" }), marks);
 }

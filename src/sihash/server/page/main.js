@@ -1,27 +1,25 @@
 // Start: which view is shown, who may edit, whether the service is there.
 
 import { follow, get, post, ServiceError, takeTokenFromAddress, token, watchOffline } from "./api.js";
-import { setStatistics } from "./bits.js";
+import { forgetStatistics } from "./bits.js";
 import * as collection from "./collection.js";
-import * as doctor from "./doctor.js";
-import { $, announce, count, showError } from "./dom.js";
-import { setBits } from "./items.js";
-import * as learning from "./learning.js";
-import * as quality from "./quality.js";
+import { $, announce, count, h, showError } from "./dom.js";
+import { setCollection } from "./items.js";
+import { setUpdate } from "./learning.js";
 import * as search from "./search.js";
+import { closeViewer, setUpViewer } from "./viewer.js";
+import { VIEWS } from "./views.js";
 
-const VIEWS = ["search", "collection", "learning", "quality", "doctor"];
-
-/** Ask for everything that says what the database is, and show it. */
+/** Ask what the database is, and show it. */
 export async function refresh() {
   try {
-    const [info, bits] = await Promise.all([get("/v1/info"), get("/v1/bits")]);
-    setStatistics(bits);
-    setBits(info.n_bits);
+    const info = await get("/v1/info");
+    forgetStatistics();
+    setCollection(info);
     document.title = `${info.name} · sihash`;
     $("database-name").textContent = info.name;
     $("database-summary").textContent = `${count(info.n_items, "item")} · ${info.n_bits} bits · version ${info.version}`;
-    for (const view of [search, collection, learning, quality, doctor]) view.setInfo(info);
+    for (const view of VIEWS) view.setInfo(info);
   } catch (error) {
     if (error.status === 401) return void askForToken("Reading this database needs its token.");
     if (error.status !== 0) announce(error.message);
@@ -29,18 +27,30 @@ export async function refresh() {
   }
 }
 
-function showView() {
-  const [name, parameters] = location.hash.slice(1).split("?");
-  const view = VIEWS.includes(name) ? name : "search";
-  for (const each of VIEWS) $(`view-${each}`).hidden = each !== view;
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === view) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+// Views.
+
+function setUpViews() {
+  for (const view of VIEWS) {
+    $("nav").append(h("a", { href: `#${view.name}`, "data-view": view.name }, view.title));
+    const id = `view-${view.name}`;
+    if (!$(id)) $("main").append(h("section", { id, class: `view ${view.name}`, "aria-label": view.title }, h("h1", { class: "visually-hidden" }, view.title)));
+    view.setUp($(id));
   }
-  if (view === "search") search.readAddress(new URLSearchParams(parameters));
 }
 
-const shownView = () => VIEWS.find((name) => !$(`view-${name}`).hidden);
+function showView() {
+  closeViewer();
+  const [name, parameters] = location.hash.slice(1).split("?");
+  const shown = VIEWS.find((view) => view.name === name) ?? VIEWS[0];
+  for (const view of VIEWS) $(`view-${view.name}`).hidden = view !== shown;
+  for (const link of $("nav").children) {
+    if (link.dataset.view === shown.name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  shown.show?.(new URLSearchParams(parameters));
+}
+
+const isShown = (name) => !$(`view-${name}`).hidden;
 
 // The token.
 
@@ -92,8 +102,10 @@ function setUpDialogs() {
 
 function setUpDropping() {
   const take = (files) => {
-    if (shownView() === "collection") collection.choose(files);
-    else { location.hash.startsWith("#search") || (location.hash = "#search"); search.fromFiles(files); }
+    closeViewer();
+    if (isShown("collection")) return collection.choose(files);
+    if (!isShown("search")) location.hash = "#search";
+    return search.fromFiles(files);
   };
   addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("dragging"); });
   addEventListener("dragleave", (event) => event.relatedTarget === null && document.body.classList.remove("dragging"));
@@ -109,7 +121,8 @@ takeTokenFromAddress();
 setUpToken();
 setUpDialogs();
 setUpDropping();
-for (const view of [search, collection, learning, quality, doctor]) view.setUp();
+setUpViewer();
+setUpViews();
 watchOffline((isOffline) => {
   $("offline").hidden = !isOffline;
   if (!isOffline) refresh();
@@ -118,4 +131,4 @@ addEventListener("hashchange", showView);
 addEventListener("popstate", showView);
 showView();
 await refresh();
-follow("/v1/updates/events", learning.setUpdate);
+follow("/v1/updates/events", setUpdate);

@@ -2,28 +2,35 @@
 
 import { get, itemPath, post } from "./api.js";
 import { strip } from "./bits.js";
-import { $, announce, count, h, imageFiles, labelText, percent, showError } from "./dom.js";
-import { hitCard, image, itemCard, picture } from "./items.js";
+import { byName, MANY, matching } from "./classes.js";
+import { $, announce, count, empty, h, imageFiles, labelText, percent, showError } from "./dom.js";
+import { drawAsSeen, pieces } from "./drawing.js";
+import { hitCard, image, itemCard, picture, placeholders } from "./items.js";
+import { look } from "./viewer.js";
 
-const PAGE = 48;
+const SAMPLE = 48;
 const RANKS = { combined: "class and likeness", label: "likely class", vector: "likeness of vectors", asymmetric: "margins of the query", hamming: "Hamming distance" };
-const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), shown: 0 };
+const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), seed: 0, isAnswered: false };
 let info = null;
 let running = null; // AbortController of the search under way
 
-export function setUp() {
-  $("query-file").addEventListener("change", (event) => { fromFiles(event.target.files); event.target.value = ""; });
+export const view = { name: "search", title: "Search", setUp, setInfo, show: readAddress };
+
+function setUp() {
+  $("query-file").addEventListener("change", takeChosen);
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("filters").addEventListener("input", readFilters);
+  $("class-search").addEventListener("input", (event) => { event.stopPropagation(); showClasses(); });
   $("all-classes").addEventListener("click", () => { state.classes.clear(); showClasses(); changed(); });
-  $("more").addEventListener("click", () => browse(state.shown));
-  $("filters-box").open = matchMedia("(min-width: 721px)").matches; // on a phone, results come first
+  $("others").addEventListener("click", () => { state.seed += 1; run(); });
+  $("filters-box").open = $("query-box").open = matchMedia("(min-width: 721px)").matches; // on a phone, results come first
+  $("results").replaceChildren(...placeholders(SAMPLE / 2));
+  takeChosen(); // whoever was faster than this script
 }
 
 /** New facts about the database: other classes, another version. */
-export function setInfo(value) {
-  const isNewVersion = info && info.version !== value.version;
-  const known = JSON.stringify(info?.classes);
+function setInfo(value) {
+  const isNew = !info || info.version !== value.version || JSON.stringify(info.classes) !== JSON.stringify(value.classes);
   info = value;
   $("radius").max = info.n_bits;
   if ($("rank").childElementCount !== info.ranks.length) {
@@ -31,16 +38,45 @@ export function setInfo(value) {
     state.rank ||= info.rank;
     $("rank").value = state.rank;
   }
-  if (known !== JSON.stringify(info.classes)) showClasses();
-  if (isNewVersion || known !== JSON.stringify(info.classes)) run();
+  $("query-choose").hidden = $("query-file").hidden = !info.holds_images;
+  $("query-ways").textContent = info.holds_images ? "or drop or paste one, or click any item" : "This collection holds vectors: click an item to search from it.";
+  if (isNew) showClasses();
+  if (isNew || !state.isAnswered) run();
 }
 
+// Filters.
+
+/** The chosen classes, then all others that have the wanted text in their names. */
 function showClasses() {
-  const labels = info.classes.filter((one) => one.label !== null).map((one) => String(one.label)); // no class is none to choose
-  state.classes = new Set([...state.classes].filter((label) => labels.includes(label)));
-  $("class-filter").replaceChildren(...labels.map((label) =>
-    h("label", {}, h("input", { type: "checkbox", name: "class", value: label, checked: state.classes.has(label) }), h("span", { title: label }, label))));
+  const classes = byName(info.classes.filter((one) => one.label !== null)); // no class is none to choose
+  const known = new Set(classes.map((one) => String(one.label)));
+  state.classes = new Set([...state.classes].filter((label) => known.has(label)));
+  const isMany = classes.length > MANY;
+  $("class-search").hidden = !isMany;
+  $("class-search").placeholder = `Find one of ${classes.length.toLocaleString("en")} classes`;
+  const found = matching(classes, isMany ? $("class-search").value : "").map((one) => String(one.label));
+  const rest = isMany ? found.filter((label) => !state.classes.has(label)) : found;
+  $("chosen-classes").replaceChildren(...(isMany ? [...state.classes].map(chip) : []));
+  $("chosen-classes").hidden = !isMany || !state.classes.size;
+  $("class-filter").scrollTop = 0;
+  drawAsSeen($("class-filter"), pieces(rest, chip, 80));
+  $("class-none").hidden = rest.length > 0 || !classes.length;
   $("all-classes").hidden = !state.classes.size;
+}
+
+const chip = (label) => h("label", {},
+  h("input", { type: "checkbox", value: label, checked: state.classes.has(label), onchange: (event) => choose(label, event.target.checked) }),
+  h("span", { title: label, dir: "auto" }, label));
+
+function choose(label, isChosen) {
+  if (isChosen) state.classes.add(label);
+  else state.classes.delete(label);
+  if ($("class-search").hidden) $("all-classes").hidden = !state.classes.size;
+  else {
+    showClasses(); // it moves between the chosen and the others
+    for (const input of $("filters").querySelectorAll(".chips input")) if (input.value === label) input.focus();
+    if (document.activeElement === document.body) $("class-search").focus();
+  }
 }
 
 let soon = 0;
@@ -50,23 +86,25 @@ function readFilters() {
   if ($("k").validity.valid) state.k = Number(form.get("k"));
   state.radius = Number(form.get("radius"));
   state.rank = form.get("rank");
-  state.classes = new Set(form.getAll("class"));
   clearTimeout(soon);
   soon = setTimeout(changed, 150);
 }
 
-function changed() {
+function showMode() {
   $("k-row").hidden = state.mode !== "k";
   $("radius-row").hidden = state.mode !== "radius";
   $("radius-value").textContent = state.radius;
-  $("all-classes").hidden = !state.classes.size;
+}
+
+function changed() {
+  showMode();
   writeAddress();
   run();
 }
 
 // The address holds the search, so that it can be kept or sent to a colleague.
 
-export function readAddress(parameters) {
+function readAddress(parameters) {
   if (!parameters.size && !state.query) return;
   state.k = Number(parameters.get("k")) || state.k;
   state.mode = parameters.has("radius") ? "radius" : "k";
@@ -78,10 +116,8 @@ export function readAddress(parameters) {
   else if (state.query?.id !== undefined) state.query = null;
   $("k").value = state.k;
   $("radius").value = state.radius;
-  $("radius-value").textContent = state.radius;
   document.querySelector(`[name=mode][value=${state.mode}]`).checked = true;
-  $("k-row").hidden = state.mode !== "k";
-  $("radius-row").hidden = state.mode !== "radius";
+  showMode();
   if (!info) return;
   if (state.rank) $("rank").value = state.rank;
   showClasses();
@@ -89,6 +125,7 @@ export function readAddress(parameters) {
 }
 
 function writeAddress() {
+  if (!info) return; // the search that follows the first facts does it
   const parameters = new URLSearchParams();
   if (state.query?.id !== undefined) parameters.set("item", state.query.id);
   if (state.mode === "radius") parameters.set("radius", state.radius);
@@ -96,16 +133,25 @@ function writeAddress() {
   if (state.rank !== info.rank) parameters.set("rank", state.rank);
   for (const label of state.classes) parameters.append("class", label);
   const address = `#search?${parameters}`;
-  if (address !== location.hash) history.pushState(null, "", address);
+  document.querySelector("nav [data-view=search]").href = address; // who comes back finds what was found
+  if ($("view-search").hidden) location.hash = address; // shows it
+  else if (address !== location.hash) history.pushState(null, "", address);
 }
 
 // Queries.
+
+function takeChosen() {
+  const files = [...$("query-file").files];
+  $("query-file").value = "";
+  if (files.length) fromFiles(files);
+}
 
 export function fromFiles(files) {
   const [file] = imageFiles(files);
   if (!file) return showError("query-error", new Error("That is no image file."));
   if (state.query?.address) URL.revokeObjectURL(state.query.address);
   state.query = { file, address: URL.createObjectURL(file) };
+  showQueryImage(state.query.address, file.name);
   writeAddress();
   return run();
 }
@@ -117,21 +163,30 @@ export function fromItem(item) {
   scrollTo({ top: 0 });
 }
 
+/** Search, or show a sample where there is nothing to search for. What was asked too early is asked again later. */
 async function run() {
+  state.isAnswered = false;
   if (!info) return;
   running?.abort();
   running = new AbortController();
   const { signal } = running;
   showError("query-error", null);
-  $("results").classList.add("waiting");
+  setWaiting(true);
   try {
     if (state.query) await search(signal);
-    else await browse(0, signal);
+    else await browse(signal);
+    state.isAnswered = true;
   } catch (error) {
     if (error.name === "AbortError") return;
+    state.isAnswered = error.status !== 0; // no answer at all: again when the service is back
     failed(error);
   }
-  if (running.signal === signal) $("results").classList.remove("waiting");
+  if (running.signal === signal) setWaiting(false);
+}
+
+function setWaiting(isWaiting) {
+  $("results").classList.toggle("waiting", isWaiting);
+  $("results").setAttribute("aria-busy", isWaiting);
 }
 
 async function search(signal) {
@@ -140,7 +195,8 @@ async function search(signal) {
     rank: state.rank, class: [...state.classes],
   };
   const { id, file } = state.query;
-  if (file) showQueryImage(state.query.address, file.name);
+  $("results-title").textContent = "Searching…";
+  $("others").hidden = true;
   const [answer, about] = await Promise.all(file
     ? [post("/v1/search/image", { query, body: file, signal }), post("/v1/classify/image", { body: file, signal }).catch(() => null)]
     : [get(`${itemPath(id)}/search`, query, signal), get(itemPath(id), {}, signal)]);
@@ -158,15 +214,22 @@ function showQueryImage(address, name) {
 
 function showQueryItem(item) {
   $("query-preview").replaceChildren(picture(item));
-  showQueryWords(labelText(item.label), item.name);
+  showQueryWords(labelText(item.label), item.name, () => look(item));
 }
 
-function showQueryWords(title, name) {
+function showQueryWords(title, name, onLook) {
   $("query-choose").textContent = "Choose another";
-  $("query-words").replaceChildren(h("h2", {}, title), h("p", { class: "quiet name", title: name }, name), clearButton());
+  $("query-words").replaceChildren(
+    h("h2", { dir: "auto", title }, title), h("p", { class: "quiet name", dir: "auto", title: name }, name),
+    h("p", {}, onLook ? [h("button", { type: "button", class: "link", onclick: onLook }, "look closer"), " "] : null,
+      h("button", { type: "button", class: "link", onclick: clear }, "clear")));
 }
 
-const clearButton = () => h("button", { type: "button", class: "link", onclick: () => { state.query = null; writeAddress(); run(); } }, "clear");
+function clear() {
+  state.query = null;
+  writeAddress();
+  run();
+}
 
 function showQueryCode(answer, classification) {
   $("query-details").hidden = false;
@@ -177,53 +240,55 @@ function showQueryCode(answer, classification) {
   if (!classification) return;
   const likely = [...classification.probabilities].sort((a, b) => b.probability - a.probability).slice(0, 3);
   $("query-classes").replaceChildren(h("h2", {}, "Looks like"), h("div", { class: "probabilities" }, likely.map(({ label, probability }) =>
-    h("div", { class: "bar-row" }, h("span", {}, labelText(label)), h("meter", { value: probability, "aria-label": labelText(label) }), h("output", {}, percent(probability))))));
+    h("div", { class: "bar-row" }, h("span", { dir: "auto", title: labelText(label) }, labelText(label)), h("meter", { value: probability, "aria-label": labelText(label) }), h("output", {}, percent(probability))))));
 }
 
 function showAnswer(answer) {
-  $("more").hidden = true;
   const found = answer.hits.length;
   $("results-title").textContent = found ? `${count(found, "item")} found` : "Nothing found";
   $("results-note").replaceChildren(...(answer.remark ? [h("strong", { class: "remark" }, `Your query ${answer.remark}. `)] : []), legend());
-  $("results").replaceChildren(...(found
-    ? answer.hits.map((hit) => hitCard(hit, answer.query_code, fromItem))
-    : [empty("Nothing found", state.mode === "radius" ? "No code lies within this radius. Allow more bits to differ." : "No item fits the filter.")]));
+  if (found) {
+    const actions = { open: fromItem, look: (hit) => look(hit, answer.hits) };
+    drawAsSeen($("results"), pieces(answer.hits, (hit) => hitCard(hit, answer.query_code, actions), SAMPLE));
+  } else {
+    showOnly(empty("Nothing found", state.mode === "radius" ? "No code lies within this radius. Allow more bits to differ." : "No item fits the filter."));
+  }
   announce(`${count(found, "item")} found, version ${answer.version}.${answer.remark ? ` Your query ${answer.remark}.` : ""}`);
 }
+
+const showOnly = (element) => drawAsSeen($("results"), pieces([element], (one) => one));
 
 const legend = () => h("span", { class: "legend" },
   h("span", {}, h("i", { class: "one" }), "set"), h("span", {}, h("i", { class: "zero" }), "not set"), h("span", {}, h("i", { class: "off" }), "differs from the query"));
 
-const empty = (title, words) => h("li", { class: "empty" }, h("strong", {}, title), words);
-
-/** Without a query: the items themselves. */
-async function browse(offset, signal) {
+/** Without a query: items of as many classes as fit, to start from. */
+async function browse(signal) {
   $("query-preview").replaceChildren();
   $("query-words").replaceChildren();
   $("query-choose").textContent = "Choose an image";
   $("query-details").hidden = true;
-  const page = await get("/v1/items", { offset, limit: PAGE, class: [...state.classes] }, signal);
-  const cards = page.items.map((item) => itemCard(item, fromItem));
-  state.shown = offset + cards.length;
-  $("results-title").textContent = info.n_items ? "Pick an image to start from" : "Nothing here yet";
-  $("results-note").textContent = "";
-  if (offset) $("results").append(...cards);
-  else $("results").replaceChildren(...(cards.length ? cards : [empty("This collection is empty", "Add images in the view “Collection”.")]));
-  $("more").hidden = cards.length < PAGE;
+  const { items } = await get("/v1/sample", { limit: SAMPLE, seed: state.seed, class: [...state.classes] }, signal);
+  $("results-title").textContent = items.length ? "Pick an item to start from" : "Nothing here yet";
+  const shown = new Set(items.map((item) => labelText(item.label))).size;
+  const ofAll = shown < info.classes.length ? `${shown} of ${info.classes.length.toLocaleString("en")} classes` : count(shown, "class", "classes");
+  $("results-note").textContent = items.length < info.n_items ? `${count(items.length, "item")} from ${ofAll}, drawn at random` : "";
+  $("others").hidden = items.length < SAMPLE;
+  const actions = { open: fromItem, look: (item) => look(item, items) };
+  if (items.length) drawAsSeen($("results"), pieces(items, (item) => itemCard(item, actions), SAMPLE));
+  else showOnly(empty("This collection is empty", "Add images in the view “Collection”."));
 }
 
 function failed(error) {
   if (state.query?.file && error.status >= 400) {
     showError("query-error", error);
     $("query-details").hidden = true;
-    $("more").hidden = true;
     $("results-title").textContent = "That did not work";
     $("results-note").textContent = "";
-    $("results").replaceChildren(empty("This image cannot be searched for", "Choose another; JPEG, PNG, GIF, WebP and BMP can be read."));
+    showOnly(empty("This image cannot be searched for", "Choose another; JPEG, PNG, GIF, WebP and BMP can be read."));
   } else if (error.status === 404) {
     state.query = null;
+    browse().catch(() => {});
     showError("query-error", new Error("That item is not there any more."));
-    browse(0).catch(() => {});
   } else if (error.status) {
     showError("query-error", error);
   }

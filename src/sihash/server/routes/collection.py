@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from sihash.database import ImageDatabase
@@ -25,7 +25,17 @@ from sihash.server.routes.searching import Classes, ItemId
 from sihash.server.service import service_of
 
 router = APIRouter(prefix="/v1", tags=["collection"])
-THUMBNAIL_TYPES = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}}
+# What browsers show, by how it begins.
+FORMATS = {
+    b"\xff\xd8\xff": "image/jpeg",
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+    b"BM": "image/bmp",
+}
+NONE_KEPT = {204: {"description": "There is the item, and no such picture of it"}}
+THUMBNAIL = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
+ORIGINAL = {200: {"content": {kind: {} for kind in FORMATS.values()}, "description": "The file"}, **NONE_KEPT}
 
 
 @router.get("/info", response_model=InfoAnswer, responses=problems())
@@ -89,6 +99,20 @@ async def items(
     return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
 
 
+@router.get("/sample", response_model=ItemsPage, responses=problems(404, 422))
+async def sample(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    seed: Annotated[int, Query(ge=0, le=2**53, description="Another gives other items.")] = 0,
+    classes: Classes = [],  # noqa: B006
+) -> BaseModel:
+    """Some items, from as many classes as possible, mixed."""
+    service = service_of(request)
+    labels = await service.known_labels(service.database, classes) if classes else None
+    found = await asyncio.to_thread(service.database.sample, limit, labels, seed)
+    return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
+
+
 @router.get("/items/{id}", response_model=ItemModel, responses=problems(404, 422))
 async def item(request: Request, id: ItemId) -> BaseModel:
     """One item."""
@@ -102,18 +126,35 @@ def _item(database: ImageDatabase, text: str) -> Item:
 @router.get(
     "/items/{id}/thumbnail",
     response_class=Response,
-    responses={**problems(404, 422), **THUMBNAIL_TYPES},  # type: ignore[dict-item]
+    responses={**problems(404, 422), **THUMBNAIL},  # type: ignore[dict-item]
 )
 async def thumbnail(request: Request, id: ItemId) -> Response:
-    """A small picture of an item; 404 if there is no such item, or none was kept."""
+    """A small picture of an item; 204 if none was kept."""
     database = service_of(request).database
     found = await asyncio.to_thread(_item, database, id)  # what was removed is not shown either
-    image = await asyncio.to_thread(database.thumbnail, found.id)
-    if image is None:
-        raise HTTPException(404, f"There is no thumbnail of item {id}.")
+    return _picture(found, await asyncio.to_thread(database.thumbnail, found.id), "image/jpeg")
+
+
+@router.get(
+    "/items/{id}/image",
+    response_class=Response,
+    responses={**problems(404, 422), **ORIGINAL},  # type: ignore[dict-item]
+)
+async def original(request: Request, id: ItemId) -> Response:
+    """The file that an item was made of; 204 if it is gone, altered, or of a format that browsers lack."""
+    database = service_of(request).database
+    found = await asyncio.to_thread(_item, database, id)
+    data = await asyncio.to_thread(database.original, found.id)
+    kind = next((kind for start, kind in FORMATS.items() if (data or b"").startswith(start)), None)
+    return _picture(found, data if kind else None, kind or "")
+
+
+def _picture(item: Item, data: bytes | None, kind: str) -> Response:
+    if data is None:
+        return Response(status_code=204)
     # The number of an item is never given twice; under an id of the user another picture may come.
-    age = 3600 if isinstance(found.id, int) else 60
-    return Response(image, media_type="image/jpeg", headers={"cache-control": f"private, max-age={age}"})
+    age = 3600 if isinstance(item.id, int) else 60
+    return Response(data, media_type=kind, headers={"cache-control": f"private, max-age={age}"})
 
 
 def _item_model(item: Any) -> ItemModel:

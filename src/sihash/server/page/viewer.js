@@ -1,0 +1,93 @@
+// A larger view of one item: the original, what is known of it, its neighbours.
+
+import { get, itemPath } from "./api.js";
+import { strip } from "./bits.js";
+import { $, empty, fixed, h, labelText, showError } from "./dom.js";
+import { fetched, image, info, itemCard, picture, placeholders, reasons } from "./items.js";
+import { fromItem } from "./search.js";
+
+const NEIGHBOURS = 10;
+const state = { list: [], item: null, address: null };
+let running = null; // AbortController of what is being asked for
+
+export function setUpViewer() {
+  $("viewer-search").addEventListener("click", () => { $("viewer").close(); fromItem(state.item); });
+  $("viewer-back").addEventListener("click", () => step(-1));
+  $("viewer-next").addEventListener("click", () => step(1));
+  $("viewer").addEventListener("keydown", (event) => {
+    if (event.target.closest(".strip")) return; // there the arrows go from bit to bit
+    if (event.key === "ArrowLeft") step(-1);
+    if (event.key === "ArrowRight") step(1);
+  });
+  $("viewer").addEventListener("click", (event) => event.target === $("viewer") && $("viewer").close()); // beside it
+  $("viewer").addEventListener("close", () => { running?.abort(); forgetPicture(); });
+}
+
+/** Show an item; `list` is what it stands in, to go back and forth in. */
+export function look(item, list = [item]) {
+  state.list = list;
+  if (!$("viewer").open) $("viewer").showModal();
+  show(item);
+}
+
+export const closeViewer = () => $("viewer").close();
+
+function step(by) {
+  const next = state.list[state.list.findIndex((one) => one.id === state.item.id) + by];
+  if (next) show(next);
+}
+
+async function show(item) {
+  running?.abort();
+  running = new AbortController();
+  const { signal } = running;
+  state.item = item;
+  const place = state.list.findIndex((one) => one.id === item.id);
+  $("viewer-back").disabled = place <= 0;
+  $("viewer-next").disabled = place < 0 || place === state.list.length - 1;
+  $("viewer-title").textContent = labelText(item.label);
+  $("viewer-name").textContent = item.name;
+  $("viewer-why").replaceChildren(...(item.why ? [h("h3", {}, `Score ${fixed(item.score, 2)}, because of`), reasons(item.why)] : []));
+  $("viewer-near").replaceChildren(...placeholders(NEIGHBOURS));
+  $("viewer").scrollTop = 0;
+  showError("viewer-error", null);
+  showPicture(item, signal);
+  try {
+    const [about, answer] = await Promise.all([get(itemPath(item.id), {}, signal), get(`${itemPath(item.id)}/search`, { k: NEIGHBOURS }, signal)]);
+    if (signal.aborted) return;
+    showFacts(about);
+    const near = answer.hits;
+    $("viewer-near").replaceChildren(...(near.length ? near.map((hit) => itemCard(hit, { open: () => look(hit, near) })) : [empty("None", "There is no other item.")]));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    $("viewer-near").replaceChildren();
+    $("viewer-facts").replaceChildren();
+    showError("viewer-error", error.status === 404 ? new Error("That item is not there any more.") : error);
+  }
+}
+
+/** The small picture at once, then the original in its place. */
+async function showPicture(item, signal) {
+  forgetPicture();
+  $("viewer-picture").replaceChildren(picture(item));
+  $("viewer-note").textContent = info.holds_images ? "Fetching the original…" : "";
+  if (!info.holds_images) return;
+  const address = await fetched(`${itemPath(item.id)}/image`, signal);
+  if (signal.aborted) return void (address && URL.revokeObjectURL(address));
+  state.address = address;
+  $("viewer-note").textContent = address ? "" : "The original is not where it was when it was added; this is what is kept of it.";
+  if (address) $("viewer-picture").replaceChildren(h("div", { class: "picture" }, image(address)));
+}
+
+function forgetPicture() {
+  if (state.address) URL.revokeObjectURL(state.address);
+  state.address = null;
+}
+
+/** What is known of the item; its columns as the user gave them. */
+function showFacts(item) {
+  const facts = [...Object.entries(item.columns), ["Item", item.id], ["Since version", item.version], ["SHA-256", item.sha256]];
+  $("viewer-facts").replaceChildren(...facts.flatMap(([name, value]) => [
+    h("dt", { dir: "auto" }, name), h("dd", { dir: "auto" }, typeof value === "object" ? JSON.stringify(value) : String(value))]));
+  $("viewer-code").replaceChildren(h("h3", {}, "Its code"), strip(item.code, null, info.n_bits, { words: `Its code, ${info.n_bits} bits` }));
+}
