@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,10 +45,12 @@ def demo(
     ),
     as_json: Json = False,
 ) -> None:
-    """Make a database of handwritten digits, search it, let it grow by images and by classes, take one away.
+    """Show the life of a database, on handwritten digits.
 
-    Writes a page with pictures. Needs no data and no network. The images and the database stay in the folder
-    until the next demo.
+    It is made, searched, grows by images and by a class, and loses one. Writes a page with pictures. Needs no
+    data and no network. The images and the database stay in the folder until the next demo.
+
+    Example: sihash demo
     """
     from sihash.cli.demo_page import write_page
 
@@ -56,11 +59,26 @@ def demo(
     _warm_up(images)
     figures, searches = _story(images, place, tell)
     page = write_page(out / "index.html", figures, searches)
-    tell(
-        f"\nPictures of searches before and after: {page}\nThe database is yours to try: sihash serve {place}"
-    )
+    tell(f"\nPictures of searches before and after: {page}\n\n{_how_to_go_on(place)}")
     if as_json:
         emit({**figures, "page": str(page), "database": str(place)}, "", as_json)
+
+
+def _how_to_go_on(place: Path) -> str:
+    """Commands to try, with the `sihash` of this environment; the shell may know none, or another."""
+    command = Path(sys.executable).with_name("sihash")
+    here = Path.cwd()
+    shown = command.relative_to(here) if command.is_relative_to(here) else command
+    query = place.parent / "images" / "queries" / NEW
+    return (
+        "The database is yours to try:\n"
+        f"  {shown} search {place} {min(query.iterdir())}\n"
+        f"  {shown} info {place}\n"
+        f"  {shown} create my-db my-photos/        # photos in one folder for each class\n"
+        f"A page in the browser needs the extra 'service' ({Path(sys.executable).with_name('pip')} install "
+        f"'sihash[service]'):\n"
+        f"  {shown} serve {place}"
+    )
 
 
 def _prepare(out: Path) -> tuple[Path, Path]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sihash.cli.output import emit, phase_bars
-from sihash.cli.shared import Database, Json
+from sihash.cli.output import ProgressKind, emit, phase_bars
+from sihash.cli.shared import Database, Json, Progress, open_database
 
 if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport
@@ -23,19 +23,22 @@ class Strategy(StrEnum):
 def update(
     database: Database,
     strategy: Annotated[
-        Strategy, typer.Option(help="Go on from what was learned before, or learn anew.")
+        Strategy, typer.Option(help="Go on from what was learned before, or learn from scratch.")
     ] = Strategy.incremental,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also learn from scratch, to tell the mAP of the three ways.")
     ] = False,
+    progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Learn from items that came and went, and encode the collection anew. Searches go on meanwhile."""
-    with phase_bars() as progress:
-        from sihash.database import ImageDatabase
+    """Learn from items that came and went. Searches go on meanwhile, then use the new version.
 
-        with ImageDatabase(database) as opened:
-            report = opened.update(strategy.value, compare=compare, progress=progress)
+    Example: sihash update DB
+
+    Example: sihash update DB --progress json
+    """
+    with phase_bars(progress) as tell, open_database(database) as opened:
+        report = opened.update(strategy.value, compare=compare, progress=tell)
     emit(asdict(report), _text(report), as_json)
 
 

@@ -117,13 +117,26 @@ class Item:
 
 
 @dataclass(frozen=True)
+class LabelConflict:
+    """An item that was not added, because its content is there already, with another label: ``kept``."""
+
+    name: str
+    label: Label
+    kept: Label
+
+
+@dataclass(frozen=True)
 class AddReport:
-    """Ids of what was added; names of what was there already; what could not be used, and why."""
+    """Ids of what was added; names of what was there already; what could not be used, and why.
+
+    ``conflicts`` are those of ``skipped`` that came with another label than the item that is there.
+    """
 
     version: int
     added: list[int]
     skipped: list[str]
     rejected: list[Reject]
+    conflicts: list[LabelConflict] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

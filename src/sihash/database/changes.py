@@ -7,18 +7,19 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.database import learning, segments
-from sihash.database.answers import AddReport, CompactReport, RemoveReport, UndoReport
+from sihash.database.answers import AddReport, CompactReport, Label, RemoveReport, UndoReport
 from sihash.database.catalogue import FORMAT, Catalogue
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
+from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
@@ -27,7 +28,6 @@ from sihash.database.sources import Features, ImageSource, Known, Source, Vector
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
-    Progress,
     Writer,
     disk_errors_told,
     new_folder,
@@ -36,10 +36,12 @@ from sihash.database.writer import (
     write_sketcher,
     writing,
 )
-from sihash.hashing import SIH
 from sihash.hashing.settings import n_bits_for
 from sihash.kernel import mean_of_rows
 from sihash.ranking import Sketcher
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
 
 
 def create(
@@ -59,7 +61,7 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
         writer.catalogue.lay_out()
-        new = writer.ingest(source, lambda _: set(), 0, progress)
+        new = writer.ingest(source, lambda _: {}, 0, progress)
         if not new:
             raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
         width = new[0].vectors.shape[1]
@@ -68,9 +70,8 @@ def create(
         writer.finish(new, sketcher)
         training = _training(writer.catalogue, train_per_class)
         hasher.set_params(n_bits=n_bits or n_bits_for(len(set(training.labels))))
-        progress("learning", 0.0)
-        hasher = learning.fit(hasher, places, width, training, source.whole())
-        progress("learning", 1.0)
+        with learning.told(progress, hasher.max_iter):
+            hasher = learning.fit(hasher, places, width, training, source.whole())
         meta |= {
             "format": FORMAT,
             "width": width,
@@ -92,7 +93,7 @@ def create(
         details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
-    return AddReport(1, list(range(n)), source.skipped, source.rejects)
+    return AddReport(1, list(range(n)), source.skipped, source.rejects, source.conflicts)
 
 
 def _mean(new: list[Segment]) -> Array:
@@ -111,13 +112,17 @@ def _training(catalogue: Catalogue, per_class: int | None) -> Training:
     return Training(ids[chosen], [label_of[int(number)] for number in numbers[chosen]])
 
 
-def _there(catalogue: Catalogue, places: Places) -> Known:
-    """Contents that the collection has among its living items."""
+def _there(catalogue: Catalogue, snapshot: Snapshot) -> Known:
+    """Contents that the collection has among its living items, and the labels of these."""
 
-    def known(contents: list[bytes]) -> set[bytes]:
+    def known(contents: list[bytes]) -> dict[bytes, Label]:
         found = list(catalogue.rows_in("items", "content", contents))
-        alive = places.alive(np.array([row[0] for row in found], dtype=np.int64))
-        return {row[4] for row, lives in zip(found, alive, strict=True) if lives}
+        alive = snapshot.places.alive(np.array([row[0] for row in found], dtype=np.int64))
+        return {
+            content: snapshot.classes.get(number)
+            for (_, _, number, _, content), lives in zip(found, alive, strict=True)
+            if lives
+        }
 
     return known
 
@@ -176,7 +181,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         prepare(source, snapshot)
         first = snapshot.log.next_id
         version = snapshot.version
-        new = writer.ingest(source, _there(writer.catalogue, snapshot.places), first, progress)
+        new = writer.ingest(source, _there(writer.catalogue, snapshot), first, progress)
         n = sum(len(segment.ids) for segment in new)
         if n:
             writer.finish(new, snapshot.sketcher)
@@ -184,7 +189,8 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
             writer.commit("add", version, _about(source, first, n))
         else:
             writer.catalogue.rollback()
-    return AddReport(version, list(range(first, first + n)), source.skipped, source.rejects)
+    added = list(range(first, first + n))
+    return AddReport(version, added, source.skipped, source.rejects, source.conflicts)
 
 
 def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()) -> RemoveReport:

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from sihash._typing import Array
 from sihash.database import files
 from sihash.database.errors import DatabaseError
+from sihash.database.progress import Progress
 from sihash.database.segments import Places
-from sihash.hashing import SIH
+from sihash.hashing.report import watched_by
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
+
+
+ROUNDS = 5  # that learning may take, unless its settings say so
+
+
+@contextmanager
+def told(progress: Progress, max_rounds: int = ROUNDS) -> Iterator[None]:
+    """Tell how far learning within a ``with`` block has come: what it does, and its rounds."""
+
+    def tell(phase: str, n_rounds: int) -> None:
+        share = 0.2 + 0.8 * n_rounds / max_rounds if phase.startswith("round") else 0.1
+        progress(f"learning: {phase}", min(share, 0.99))
+
+    progress("learning", 0.0)
+    with watched_by(tell):
+        yield
+    progress("learning", 1.0)
 
 
 @dataclass(frozen=True)
@@ -48,16 +70,25 @@ def fit(hasher: SIH, places: Places, width: int, training: Training, whole: Arra
         )
     at_hand = whole is not None and len(whole) == len(training.ids)
     X = whole if at_hand else places.vectors(training.ids, width)
+    from sklearn.base import clone  # not at every start
+
     try:
         return clone(hasher).fit(X, training.labels, ids=training.ids.tolist())
     except ValueError as error:
         raise DatabaseError(str(error)) from error
 
 
+def load(root: Path, file: files.Written) -> SIH:
+    """The hasher in a file of the database."""
+    from sihash.hashing import SIH
+
+    files.check(root, file)
+    return SIH.load(root / file.path)
+
+
 def load_learner(root: Path, file: files.Written, places: Places, width: int) -> SIH:
     """The hasher of a version with all that is needed to go on learning."""
-    files.check(root, file)
-    hasher = SIH.load(root / file.path)
+    hasher = load(root, file)
     return hasher.attach_vectors(places.vectors(np.array(hasher.ids_, dtype=np.int64), width))
 
 

@@ -22,7 +22,7 @@ from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
 from sihash.database.shared import SharedLock
 from sihash.database.texts import plain_label
-from sihash.hashing import SIH
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.ranking import Ranker, Sketcher, Weights
 
@@ -95,7 +95,7 @@ class Snapshot:
             removed = catalogue.rows("removed")
         self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
-        self.hasher = SIH.load(root / hash_file.path)
+        self.hasher = HashFunctions.from_file(root / hash_file.path)
         self._model = hash_file.sha256.hex()
         self.places = Places(self._load_segments(segment_rows, found))
         ids_removed: dict[int, list[int]] = defaultdict(list)

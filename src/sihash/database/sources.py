@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
-from sihash.database.answers import Label
+from sihash.database.answers import Label, LabelConflict
 from sihash.database.errors import DatabaseError
 from sihash.database.label_files import is_label_file, labels_by_name
 from sihash.database.segments import rows_of
@@ -29,7 +29,7 @@ from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
 
 THUMBNAIL = 96  # pixels of the longer side
-Known = Callable[[list[bytes]], set[bytes]]  # which contents the database had before
+Known = Callable[[list[bytes]], dict[bytes, Label]]  # the labels of contents that the database had before
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,28 @@ class Features:
         if self.name == "none":
             raise DatabaseError("This database holds vectors; give vectors (n × d), not images.")
         made = extractor(self.name, **self.options)
-        if self.settings and json.loads(json.dumps(made.settings)) != self.settings:
+        now = json.loads(json.dumps(made.settings))
+        if self.settings and now != self.settings:
+            changed = _changed_file(self.name.partition(":")[2], self.settings, now)
+            if changed:
+                raise DatabaseError(
+                    f"{changed} is not what it was when this database was made, so new vectors would not fit "
+                    "the old ones; bring the old file back, or create a database with the new one."
+                )
             raise DatabaseError(
                 f"The features {self.name!r} are not those that this database was made with: expected "
                 f"{self.settings}, got {made.settings}."
             )
         return made
+
+
+def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """The first file that features come from and that has changed, or is gone, or is new."""
+    if before.get("model") != now.get("model"):
+        return network
+    old, new = before.get("files", {}), now.get("files", {})
+    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    return str(Path(network).with_name(names[0])) if names else None
 
 
 @dataclass
@@ -68,15 +84,19 @@ class Source:
     """A collection that is read once, from its beginning to its end.
 
     ``skipped`` names the items whose content was there already, or came before in the source; ``rejects``
-    those that cannot be used. Both are complete when `blocks` has come to its end.
+    those that cannot be used; ``conflicts`` those that were skipped, though the label they have here is not
+    that of the item with the same content. All are complete when `blocks` has come to its end.
     """
+
+    step = "reading"  # what `blocks` does
 
     def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
         self.place = place
         self.names, self.labels = names, labels
         self.skipped: list[str] = []
         self.rejects: list[Reject] = []
-        self._taken: set[bytes] = set()  # contents
+        self.conflicts: list[LabelConflict] = []
+        self._taken: dict[bytes, Label] = {}  # by content, also of what the database had before
 
     def __len__(self) -> int:
         return len(self.names)
@@ -90,7 +110,8 @@ class Source:
 
     def _fresh(self, contents: list[bytes], known: Known) -> Sequence[int]:
         """Positions of the contents that are new, the first of equal ones."""
-        seen = known(contents) | self._taken.intersection(contents)
+        self._taken.update(known(contents))
+        seen = self._taken.keys() & contents
         if not seen and len(set(contents)) == len(contents):
             return range(len(contents))
         first = {content: k for k, content in reversed(list(enumerate(contents))) if content not in seen}
@@ -103,7 +124,7 @@ class Source:
         them; the others are skipped.
         """
         taken = [k for k in fresh if contents[k] not in reasons] if reasons else fresh
-        self._taken.update(contents if len(taken) == len(contents) else [contents[k] for k in taken])
+        self._taken.update((contents[k], self.labels[numbers[k]]) for k in taken)
         if len(taken) < len(contents):
             for k in sorted(set(range(len(contents))).difference(taken)):
                 name = self.names[numbers[k]]
@@ -111,6 +132,9 @@ class Source:
                     self.rejects.append(Reject(name, reasons[contents[k]]))
                 else:
                     self.skipped.append(name)
+                    here, kept = self.labels[numbers[k]], self._taken[contents[k]]
+                    if here is not None and here != kept:
+                        self.conflicts.append(LabelConflict(name, here, kept))
         return taken
 
 
@@ -161,6 +185,10 @@ class ImageSource(Source):
         self.images = images
         self.features = Features("none")
         self.thumbnails = False
+
+    @property
+    def step(self) -> str:  # type: ignore[override]
+        return f"reading: images, {self.features.name.partition(':')[0]} features"
 
     def blocks(self, known: Known) -> Iterator[Block]:
         chosen = self.features.extractor()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,13 +19,16 @@ from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
+from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.writer import UPDATER, Progress, disk_errors_told, write_models, writing
+from sihash.database.writer import UPDATER, disk_errors_told, write_models, writing
 from sihash.evaluation import leave_one_out
-from sihash.hashing import SIH
 from sihash.ranking import Weights
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
 
 COMPARED_ITEMS = 2000
 
@@ -41,6 +44,7 @@ class _Version:
     n_bits_changed: int = 0
     n_encoded: int = 0
     weights: Weights = field(default_factory=Weights)
+    n_training: int = 0
 
     def encode(self, root: Path, segment: Segment) -> None:
         """Write new codes for a segment, unless all of it is dead or it has them."""
@@ -70,13 +74,12 @@ def update(root: Path, strategy: str, compare: bool, progress: Progress) -> Upda
         try:
             snapshot = Snapshot(root, catalogue)
             seconds: dict[str, float] = {}
-            with _timed(seconds, "learning"):
-                progress("learning", 0.0)
+            with _timed(seconds, "learning"), learning.told(progress):
                 hasher, report = _learn(root, catalogue, snapshot, strategy)
-                progress("learning", 1.0)
             if not report.changed:
                 return report
             version = _Version(snapshot.log.next_version, Encoder.after_learning(hasher), {})
+            version.n_training = len(hasher.ids_)
             with _timed(seconds, "encoding"):
                 left_out = rows_left_out(hasher)
                 version.models = write_models(root, hasher, version.number, left_out)
@@ -130,7 +133,8 @@ def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) 
     places, width = snapshot.places, snapshot.width
     if strategy == "scratch":
         training = _training(snapshot, [])
-        hasher = learning.fit(snapshot.hasher, places, width, training)
+        file = catalogue.file_of_version("hash", snapshot.version)
+        hasher = learning.fit(learning.load(root, file), places, width, training)
         return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
     file = catalogue.file_of_version("learner", snapshot.version)
     hasher = learning.load_learner(root, file, places, width)
@@ -174,7 +178,7 @@ def _switch(
         bits = max(1, version.n_encoded * snapshot.n_bits)
         report = replace(report, bits_changed=version.n_bits_changed / bits)
         details = {"strategy": report.strategy, "report": report.text, "bits_changed": report.bits_changed}
-        details |= {"n_training": len(version.encoder.hasher.ids_), "seconds": report.seconds}
+        details |= {"n_training": version.n_training, "seconds": report.seconds}
         details |= {
             "compared": report.compared,
             "n_learned": report.n_learned,
