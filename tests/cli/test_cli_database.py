@@ -511,7 +511,7 @@ def test_the_cache_is_shown_and_cleared(place, tmp_path, monkeypatch):
         invoke("extract", place / "first", "-o", place / f"v{k}", "--features", "pixels", "--size", size)
     shown = invoke("cache", "--json")[1]
     assert (shown["n_entries"], shown["limit"]) == (2, 8_000_000_000)
-    monkeypatch.setenv("SIHASH_CACHE_GB", str(1.5 * shown["bytes"] / 2 / 1e9))
+    monkeypatch.setenv("SIHASH_CACHE_GB", str(shown["bytes"] / 1e9))
     invoke("extract", place / "first", "-o", place / "v2", "--features", "pixels", "--size", "6")
     assert invoke("cache", "--json")[1]["n_entries"] == 1
     assert invoke("cache", "--clear", "--json")[1]["freed"] > 0

@@ -226,8 +226,8 @@ def test_removed_items_are_gone_from_everything(db):
             gone(7)
     db.remove_classes([1])
     assert {item.label for item in db.items(limit=100)} == {0, 2}
-    with pytest.raises(NoSuchItem):
-        db.remove_classes(["nobody"])
+    with pytest.raises(NoSuchItem, match="'nobody'"):
+        db.remove_classes("nobody")  # one label, not six letters
 
 
 def test_removed_content_may_come_back_under_a_new_id(db):

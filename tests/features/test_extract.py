@@ -160,13 +160,8 @@ class TestOnnx:
             self.network(tmp_path / "net.onnx", weights, ["n", 3, 8, 8])
             model = self.onnx.load(tmp_path / "net.onnx")
             if changed == "net.weights":
-                self.onnx.save(
-                    model,
-                    tmp_path / "net.onnx",
-                    save_as_external_data=True,
-                    location=changed,
-                    size_threshold=0,
-                )
+                beside = {"save_as_external_data": True, "location": changed, "size_threshold": 0}
+                self.onnx.save(model, tmp_path / "net.onnx", **beside)
 
         save(weights)
         (tmp_path / "net.onnx.json").write_text('{"mean": 0.5}')
