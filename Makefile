@@ -24,11 +24,11 @@ soak: slow
 # The documentation, in site/. A warning is an error.
 docs: $(VENV)/ready
 	$(RUN)python docs/scripts/command_line.py --check
-	$(RUN)mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
 
 lint: $(VENV)/ready
-	$(RUN)ruff check src tests benchmarks
-	$(RUN)ruff format --check src tests benchmarks
+	$(RUN)ruff check src tests benchmarks docs/scripts
+	$(RUN)ruff format --check src tests benchmarks docs/scripts
 	$(RUN)mypy
 	$(RUN)lint-imports
 

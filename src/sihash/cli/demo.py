@@ -66,19 +66,21 @@ def demo(
 
 def _how_to_go_on(place: Path) -> str:
     """Commands to try, with the `sihash` of this environment; the shell may know none, or another."""
-    command = Path(sys.executable).with_name("sihash")
-    here = Path.cwd()
-    shown = command.relative_to(here) if command.is_relative_to(here) else command
-    query = place.parent / "images" / "queries" / NEW
+    sihash, pip = (_shown(Path(sys.executable).with_name(name)) for name in ("sihash", "pip"))
+    query = min((place.parent / "images" / "queries" / NEW).iterdir())
     return (
         "The database is yours to try:\n"
-        f"  {shown} search {place} {min(query.iterdir())}\n"
-        f"  {shown} info {place}\n"
-        f"  {shown} create my-db my-photos/        # photos in one folder for each class\n"
-        f"A page in the browser needs the extra 'service' ({Path(sys.executable).with_name('pip')} install "
-        f"'sihash[service]'):\n"
-        f"  {shown} serve {place}"
+        f"  {sihash} search {place} {query}\n"
+        f"  {sihash} info {place}\n"
+        f"  {sihash} create my-db my-photos/        # photos in one folder for each class\n"
+        f"For a page in the browser:\n"
+        f"  {pip} install 'sihash[service]'\n"
+        f"  {sihash} serve {place}"
     )
+
+
+def _shown(command: Path) -> Path:
+    return command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
 
 
 def _prepare(out: Path) -> tuple[Path, Path]:
