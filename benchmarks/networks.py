@@ -29,9 +29,8 @@ def main() -> None:
     rng = np.random.default_rng(0)
     items = rng.choice(len(data.X_train), args.items, replace=False)
     queries = rng.choice(len(data.X_test), args.queries, replace=False)
-    print(
-        "| features | numbers | seconds for all | P@1, P@10 | by the vectors alone |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| features | numbers | seconds for all | P@1, P@10 | by the vectors alone |")
+    print("| --- | --- | --- | --- | --- |")
     for features, options in (("gist", {}), (f"onnx:{args.network}", OPTIONS)):
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()

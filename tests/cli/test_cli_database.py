@@ -520,45 +520,33 @@ def test_the_cache_is_shown_and_cleared(place, tmp_path, monkeypatch):
 
 def test_without_extras(place, query):
     """`pip install sihash` alone creates, searches, adds and updates; what needs more says the command."""
-    missing = (
-        "faiss",
-        "fastapi",
-        "uvicorn",
-        "pyarrow",
-        "onnx",
-        "onnxruntime",
-        "httpx",
-        "pandas",
-        "matplotlib",
-    )
-    script = (
-        f"import sys\nfor name in {missing!r}: sys.modules[name] = None\n"
-        "from sihash.cli import app\napp(sys.argv[1:])"
-    )
-
-    def run(*arguments):
-        command = [sys.executable, "-c", script, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    database = place / "alone"
+    database, other = place / "alone", place / "other"
     steps = [
-        ("create", database, place / "first", *SMALL),
-        ("search", database, query),
-        ("add", database, place / "more"),
-        ("update", database),
+        ("", "create", database, place / "first", *SMALL),
+        ("", "search", database, query),
+        ("", "add", database, place / "more"),
+        ("", "update", database),
+        ("service", "serve", database),
+        ("parquet", "export", database, place / "x.parquet"),
+        ("database", "create", other, place / "first", "--index", "faiss"),
+        ("onnx", "create", other, place / "first", "--features", "onnx:x.onnx"),
     ]
-    assert [run(*step).returncode for step in steps] == [0, 0, 0, 0]
-    wanting = {
-        "service": ("serve", database),
-        "parquet": ("export", database, place / "x.parquet"),
-        "database": ("create", place / "other", place / "first", "--index", "faiss"),
-        "onnx": ("create", place / "other", place / "first", "--features", "onnx:x.onnx"),
-    }
-    for extra, arguments in wanting.items():
-        done = run(*arguments)
-        assert done.returncode == 1
-        assert f"pip install 'sihash[{extra}]'" in done.stderr
-        assert done.stderr.count("\n") == 1
+    script = (
+        "import json, sys\n"
+        "for name in ('faiss', 'fastapi', 'uvicorn', 'pyarrow', 'onnx', 'onnxruntime', 'httpx', 'pandas'):\n"
+        "    sys.modules[name] = None\n"
+        "from typer.testing import CliRunner\n"
+        "from sihash.cli import app\n"
+        "done = [CliRunner().invoke(app, step) for step in json.loads(sys.argv[1])]\n"
+        "print(json.dumps([(one.exit_code, one.stderr) for one in done]))"
+    )
+    command = [sys.executable, "-c", script, json.dumps([list(map(str, step[1:])) for step in steps])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for (extra, *_), (code, stderr) in zip(steps, json.loads(done.stdout), strict=True):
+        assert code == bool(extra), stderr
+        if extra:
+            assert f"pip install 'sihash[{extra}]'" in stderr
+            assert stderr.count("\n") == 1
 
 
 def test_completion_offers_the_choices(monkeypatch):
