@@ -46,7 +46,7 @@ def made_vectors(n: int, d: int = 512, n_classes: int = 10, seed: int = 0) -> tu
 def query(folder: Path, args: argparse.Namespace) -> None:
     """Single queries, different ones, each timed on its own; the index alone is asked the same codes."""
     X, y = made_vectors(args.items)
-    db = ImageDatabase.create(folder / "query", X, y, train_per_class=300, **PARAMS)
+    db = ImageDatabase.create(folder / "query", X, y, training_rows=3000, **PARAMS)
     hasher = SIH.load(next((folder / "query" / "models").glob("*.hash-*")))
     index = open_index("faiss", PARAMS["n_bits"])
     index.add(
@@ -113,7 +113,7 @@ def add(folder: Path, args: argparse.Namespace) -> None:
     images = np.concatenate([data.X_train, data.X_test, 255 - data.X_train])[: args.items_add]
     numbers = np.concatenate([data.y_train, data.y_test, data.y_train])[: args.items_add]
     rng = np.random.RandomState(0)
-    db = ImageDatabase.create(folder / "add", list(images), numbers, train_per_class=300, **PARAMS)
+    db = ImageDatabase.create(folder / "add", list(images), numbers, training_rows=3000, **PARAMS)
     hasher = SIH.load(next((folder / "add" / "models").glob("*.hash-*")))
     shares = []
     for repeat in range(args.repeats + 1):
@@ -139,7 +139,9 @@ def million(folder: Path, args: argparse.Namespace) -> None:
     np.save(folder / "X_labels.npy", y)
     peak("before")
     start_time = time.perf_counter()
-    db = ImageDatabase.create(folder / "million", folder / "X.npy", train_per_class=args.per_class, **PARAMS)
+    db = ImageDatabase.create(
+        folder / "million", folder / "X.npy", training_rows=args.training_rows, **PARAMS
+    )
     peak(f"created in {time.perf_counter() - start_time:.0f} s")
     Q = made_vectors(100, seed=1)[0]
     db.search(Q[:1])
@@ -185,7 +187,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100_000, help="of query")
     parser.add_argument("--items-add", type=int, default=100_000, help="of add")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of encode and million")
-    parser.add_argument("--per-class", type=int, default=2000, help="training rows a class, of million")
+    parser.add_argument("--training-rows", type=int, default=100_000, help="of million")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", help="where to work; the default is a temporary folder")
     args = parser.parse_args()

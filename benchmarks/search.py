@@ -205,7 +205,7 @@ def time(args: argparse.Namespace) -> None:
     X = centres[y] + 1.2 * rng.standard_normal((args.items, 256), dtype=np.float32)
     with TemporaryDirectory() as folder:
         database = ImageDatabase.create(
-            Path(folder) / "db", X, y.tolist(), n_bits=args.bits, train_per_class=300
+            Path(folder) / "db", X, y.tolist(), n_bits=args.bits, training_rows=3000
         )
         queries = centres[:N_QUERIES] + 1.2 * rng.standard_normal((N_QUERIES, 256), dtype=np.float32)
         index = filled(ScanIndex(args.bits), database._read(lambda s: s.codes(np.arange(args.items))))

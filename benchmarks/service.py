@@ -30,7 +30,7 @@ from sihash.database import ImageDatabase
 from sihash.server.protocol import PunctualProtocol
 
 TOKEN = "a-token-for-the-benchmark"
-WIDTH, N_CLASSES, N_BITS, TRAIN_PER_CLASS = 64, 20, 32, 1000
+WIDTH, N_CLASSES, N_BITS, TRAINING_ROWS = 64, 20, 32, 20_000
 CONNECTIONS = 16  # of the load
 PACED = 100  # requests a second while an update runs
 TURNS = 3
@@ -63,9 +63,7 @@ def made_database(folder: Path, n_items: int) -> Path:
     centres = rng.standard_normal((N_CLASSES, WIDTH))
     X = (centres[labels] + 0.7 * rng.standard_normal((n_items, WIDTH))).astype(np.float32)
     path = folder / "database"
-    ImageDatabase.create(
-        path, X, labels, n_bits=N_BITS, n_anchors=500, train_per_class=TRAIN_PER_CLASS
-    ).close()
+    ImageDatabase.create(path, X, labels, n_bits=N_BITS, n_anchors=500, training_rows=TRAINING_ROWS).close()
     return path
 
 

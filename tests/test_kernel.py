@@ -96,8 +96,8 @@ def quantisation_error(Z, anchors):
 def test_kmeans_centres_cover_better_than_random_rows():
     Z, _ = clustered()
     for seed in range(3):
-        centres = choose_anchors(Z, 40, "kmeans", np.random.RandomState(seed))
-        drawn = choose_anchors(Z, 40, "random", np.random.RandomState(seed))
+        centres = choose_anchors(Z, 40, "kmeans", np.random.RandomState(seed))[0]
+        drawn = choose_anchors(Z, 40, "random", np.random.RandomState(seed))[0]
         assert centres.shape == drawn.shape == (40, Z.shape[1])
         assert quantisation_error(Z, centres) < 0.8 * quantisation_error(Z, drawn)
         np.testing.assert_allclose(np.linalg.norm(centres, axis=1), 1, atol=1e-5)
@@ -107,14 +107,14 @@ def test_kmeans_centres_cover_better_than_random_rows():
 def test_anchors_follow_the_seed_alone(how):
     Z, _ = clustered()
     with threadpool_limits(1):
-        first = choose_anchors(Z, 30, how, np.random.RandomState(3))
-    np.testing.assert_array_equal(choose_anchors(Z, 30, how, np.random.RandomState(3)), first)
-    assert not np.array_equal(choose_anchors(Z, 30, how, np.random.RandomState(4)), first)
+        first = choose_anchors(Z, 30, how, np.random.RandomState(3))[0]
+    np.testing.assert_array_equal(choose_anchors(Z, 30, how, np.random.RandomState(3))[0], first)
+    assert not np.array_equal(choose_anchors(Z, 30, how, np.random.RandomState(4))[0], first)
 
 
 def test_random_anchors_are_different_rows():
     Z = np.arange(50, dtype=np.float32)[:, None]
-    anchors = choose_anchors(Z, 20, "random", np.random.RandomState(0))
+    anchors = choose_anchors(Z, 20, "random", np.random.RandomState(0))[0]
     assert len(np.unique(anchors)) == 20
     assert np.isin(anchors, Z).all()
 
@@ -122,14 +122,14 @@ def test_random_anchors_are_different_rows():
 def test_as_many_anchors_as_rows_are_the_rows():
     Z, _ = clustered(n=10)
     for how in ("kmeans", "random"):
-        anchors = choose_anchors(Z, 10, how, np.random.RandomState(0))
+        anchors = choose_anchors(Z, 10, how, np.random.RandomState(0))[0]
         np.testing.assert_array_equal(anchors, Z)
         assert not np.shares_memory(anchors, Z)
 
 
 def test_fewer_distinct_rows_than_centres():
     Z = np.repeat(np.eye(2, dtype=np.float32), 30, axis=0)
-    centres = kmeans_centres(Z, 5, np.random.RandomState(0))
+    centres, _ = kmeans_centres(Z, 5, np.random.RandomState(0))
     assert np.isfinite(centres).all()
     assert quantisation_error(Z, centres) < 1e-6
 
@@ -151,7 +151,7 @@ def test_anchors_of_classes_lie_in_their_class():
     for n_anchors, expected in ((100, 100), (3, 20)):
         shares = shares_of_classes(np.bincount(y), n_anchors)
         rows = rows_for_anchors(y, shares, np.random.RandomState(0))
-        anchors, classes = class_anchors(Z[rows], y[rows], shares, np.random.RandomState(0))
+        anchors, classes, _ = class_anchors(Z[rows], y[rows], shares, np.random.RandomState(0))
         assert len(anchors) == len(classes) == expected
         np.testing.assert_allclose(np.linalg.norm(anchors, axis=1), 1, atol=1e-5)
         nearest = np.argmax(anchors @ Z.T, axis=1)

@@ -14,13 +14,21 @@ KMEANS_ROWS = 8  # rows of the sample per centre
 MEAN_ROWS = 64  # rows at most in the mean of a class that has one anchor
 
 
-def choose_anchors(Z: Array, n_anchors: int, how: str, rng: np.random.RandomState) -> Array:
-    """Pick ``n_anchors`` anchors for normalised rows ``Z``: rows drawn at random, or k-means centres."""
+def choose_anchors(Z: Array, n_anchors: int, how: str, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """Pick ``n_anchors`` anchors for normalised rows ``Z``: rows drawn at random, or k-means centres.
+
+    Also says what they are made of: row numbers, and below each the anchor that it is part of.
+    """
     if n_anchors >= len(Z):
-        return Z.copy()
+        return Z.copy(), _paired(np.arange(len(Z)))
     if how == "random":
-        return Z[rng.choice(len(Z), n_anchors, replace=False)]
+        rows = rng.choice(len(Z), n_anchors, replace=False)
+        return Z[rows], _paired(rows)
     return kmeans_centres(Z, n_anchors, rng)
+
+
+def _paired(rows: Array) -> Array:
+    return np.stack([rows, np.arange(len(rows))])
 
 
 def shares_of_classes(sizes: Array, n_anchors: int) -> Array:
@@ -48,32 +56,41 @@ def rows_for_anchors(y: Array, shares: Array, rng: np.random.RandomState) -> Arr
     return order[rank < wanted[y[order]]]
 
 
-def class_anchors(Z: Array, y: Array, shares: Array, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Unit-length k-means centres inside every class, and the class of each.
+def class_anchors(
+    Z: Array, y: Array, shares: Array, rng: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """Unit-length k-means centres inside every class, the class of each, and what they are made of.
 
     Rows ``Z`` come class after class (`rows_for_anchors`). A class with one anchor is its mean.
     """
     starts = np.searchsorted(y, np.arange(len(shares) + 1))
     seeds = rng.randint(2**31 - 1, size=len(shares))
 
-    def centres(k: int) -> Array:
+    def centres(k: int) -> tuple[Array, Array]:
         own = Z[starts[k] : starts[k + 1]]
         if shares[k] == 1:
-            return _unit(own.mean(axis=0, keepdims=True))
+            return _unit(own.mean(axis=0, keepdims=True)), _paired(np.arange(len(own))) * [[1], [0]]
         return choose_anchors(own, int(shares[k]), "kmeans", np.random.RandomState(seeds[k]))
 
-    found = [centres(k) for k in range(len(shares))]
-    return np.concatenate(found), np.repeat(np.arange(len(found)), [len(A) for A in found])
+    points, classes, made_of, n = [], [], [], 0
+    for k in np.flatnonzero(shares).tolist():
+        found, own = centres(k)
+        points.append(found)
+        classes.append(np.full(len(found), k))
+        made_of.append(own + np.array([[starts[k]], [n]]))
+        n += len(found)
+    return np.concatenate(points), np.concatenate(classes), np.concatenate(made_of, axis=1)
 
 
-def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
+def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> tuple[Array, Array]:
     """Unit-length centres of a few Lloyd rounds on a sample: matrix products only, half a second for 1,000.
 
     Anchors need to cover the data, not to be the optimum of k-means: measured on CIFAR-10, longer runs on
     more rows gave no better codes, and centres put back on the unit sphere, where the data lie, gave better
-    ones. A centre that lost its rows is drawn again.
+    ones. A centre that lost its rows is drawn again. Also says what they are made of, as `choose_anchors`.
     """
-    sample = Z[rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)]
+    numbers = rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)
+    sample = Z[numbers]
     centres = sample[rng.choice(len(sample), k, replace=False)].copy()
     for _ in range(KMEANS_ROUNDS):
         nearest = _nearest(sample, centres)
@@ -83,9 +100,11 @@ def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> Array:
         starts = np.concatenate([[0], np.cumsum(counts[filled])[:-1]])
         centres[filled] = np.add.reduceat(sample[order], starts, axis=0)
         lost = np.flatnonzero(counts == 0)
-        centres[lost] = sample[rng.choice(len(sample), len(lost), replace=False)]
+        drawn = rng.choice(len(sample), len(lost), replace=False)
+        centres[lost] = sample[drawn]
         centres = _unit(centres)
-    return centres
+    made_of = np.stack([np.r_[numbers, numbers[drawn]], np.r_[nearest, lost]])
+    return centres, made_of
 
 
 def _unit(A: Array) -> Array:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 try:
     import httpx
@@ -20,20 +21,24 @@ from sihash.server.models import (
     BitsAnswer,
     ClassifyAnswer,
     ComparisonAnswer,
+    DoctorAnswer,
     InfoAnswer,
     ItemModel,
     ItemsPage,
     Label,
     Model,
     Rank,
+    RelabelAnswer,
     RemoveAnswer,
     SearchAnswer,
     Strategy,
     UndoAnswer,
     UpdateState,
+    Value,
     VersionsAnswer,
 )
 
+Id = str | int
 Image = bytes | str | os.PathLike[str]  # the contents of an image file, or its path
 Answer = TypeVar("Answer", bound=Model)
 
@@ -97,11 +102,11 @@ class Client:
         radius: int | None = None,
         rank: Rank | None = None,
         classes: Iterable[Label] = (),
+        where: str | None = None,
     ) -> SearchAnswer:
         """Items like an image."""
-        return self._post(
-            SearchAnswer, "/v1/search/image", params=_params(k, radius, rank, classes), **_image_body(image)
-        )
+        params = _params(k, radius, rank, classes, where)
+        return self._post(SearchAnswer, "/v1/search/image", params=params, **_image_body(image))
 
     def search_vector(
         self,
@@ -111,24 +116,26 @@ class Client:
         radius: int | None = None,
         rank: Rank | None = None,
         classes: Iterable[Label] = (),
+        where: str | None = None,
     ) -> SearchAnswer:
         """Items like a vector, in a database of vectors."""
-        body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank}
+        body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank, "where": where}
         return self._post(
             SearchAnswer, "/v1/search/vector", json={**body, "classes": list(map(str, classes))}
         )
 
     def search_item(
         self,
-        id: int,
+        id: Id,
         *,
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
         classes: Iterable[Label] = (),
+        where: str | None = None,
     ) -> SearchAnswer:
         """Items like one of the collection, which is left out."""
-        return self._get(SearchAnswer, f"/v1/items/{int(id)}/search", _params(k, radius, rank, classes))
+        return self._get(SearchAnswer, f"{_item(id)}/search", _params(k, radius, rank, classes, where))
 
     def classify(self, image: Image) -> ClassifyAnswer:
         """The likely class of an image."""
@@ -153,17 +160,30 @@ class Client:
         """
         return self._get(ComparisonAnswer, "/v1/evaluation")
 
-    def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Label] = ()) -> ItemsPage:
-        params = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
-        return self._get(ItemsPage, "/v1/items", params)
+    def doctor(self) -> DoctorAnswer:
+        """Labels that look wrong or are in conflict, and what mends each.
 
-    def item(self, id: int) -> ItemModel:
-        return self._get(ItemModel, f"/v1/items/{int(id)}")
+        The first call after a change takes as long as looking does: give the client a ``timeout`` for it.
+        """
+        return self._get(DoctorAnswer, "/v1/doctor")
 
-    def thumbnail(self, id: int) -> bytes | None:
+    def items(
+        self,
+        offset: int = 0,
+        limit: int = 100,
+        classes: Iterable[Label] = (),
+        where: str | None = None,
+    ) -> ItemsPage:
+        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
+        return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
+
+    def item(self, id: Id) -> ItemModel:
+        return self._get(ItemModel, _item(id))
+
+    def thumbnail(self, id: Id) -> bytes | None:
         """A small JPEG; None if none was kept."""
         try:
-            return self._ask("GET", f"/v1/items/{int(id)}/thumbnail").content
+            return self._ask("GET", f"{_item(id)}/thumbnail").content
         except ServiceError as error:
             if error.status == 404:
                 return None
@@ -171,11 +191,24 @@ class Client:
 
     # Changing.
 
-    def add(self, image: Image, label: Label = None, name: str | None = None) -> AddAnswer:
-        """Add an image; it can be found when this returns."""
+    def add(
+        self,
+        image: Image,
+        label: Label = None,
+        name: str | None = None,
+        *,
+        id: str | None = None,
+        replace: bool = False,
+    ) -> AddAnswer:
+        """Add an image; it can be found when this returns.
+
+        With ``replace`` it takes the place of the item with its id, if there is one.
+        """
         if name is None:
-            name = "upload" if isinstance(image, bytes) else Path(image).name
-        params = {"name": name} | ({} if label is None else {"label": str(label)})
+            name = id or ("upload" if isinstance(image, bytes) else Path(image).name)
+        params: dict[str, Any] = {"name": name, "replace": replace}
+        params |= {} if label is None else {"label": str(label)}
+        params |= {} if id is None else {"id": id}
         return self._post(AddAnswer, "/v1/items", params=params, **_image_body(image))
 
     def add_batch(self, images: Mapping[str, Image], label: Label = None) -> AddAnswer:
@@ -187,30 +220,58 @@ class Client:
         ]
         return self._post(AddAnswer, "/v1/items/batch", json={"items": items})
 
-    def add_vectors(self, vectors: Iterable[Iterable[float]], labels: Iterable[Label]) -> AddAnswer:
-        """Add vectors, one label each."""
-        items = [
+    def add_vectors(
+        self,
+        vectors: Iterable[Iterable[float]],
+        labels: Iterable[Label],
+        *,
+        ids: Iterable[Id] | None = None,
+        columns: Mapping[str, Sequence[Value | None]] | None = None,
+        replace: bool = False,
+    ) -> AddAnswer:
+        """Add vectors, one label each; with an id each, and values of columns by name."""
+        items: list[dict[str, Any]] = [
             {"vector": list(map(float, vector)), "label": None if label is None else str(label)}
             for vector, label in zip(vectors, labels, strict=True)
         ]
-        return self._post(AddAnswer, "/v1/items/batch", json={"items": items})
+        for item, own in zip(items, [] if ids is None else ids, strict=ids is not None):
+            item["id"] = own
+        for name, values in (columns or {}).items():
+            for item, value in zip(items, values, strict=True):
+                item.setdefault("columns", {})[name] = value
+        return self._post(AddAnswer, "/v1/items/batch", json={"items": items, "replace": replace})
 
-    def remove(self, ids: Iterable[int]) -> RemoveAnswer:
-        return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(map(int, ids))})
+    def remove(self, ids: Iterable[Id]) -> RemoveAnswer:
+        return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(ids)})
 
     def remove_class(self, label: Label) -> RemoveAnswer:
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
+
+    def relabel(self, ids: Iterable[int], label: Label) -> RelabelAnswer:
+        """Give items another label, known or new; None takes it away."""
+        text = None if label is None else str(label)
+        return self._post(
+            RelabelAnswer, "/v1/items/relabel", json={"ids": list(map(int, ids)), "label": text}
+        )
+
+    def relabel_classes(self, classes: Iterable[Label], label: Label) -> RelabelAnswer:
+        """Give all items of some classes another label: several become one, or one gets another name."""
+        body = {"classes": list(map(str, classes)), "label": None if label is None else str(label)}
+        return self._post(RelabelAnswer, "/v1/classes/relabel", json=body)
 
     def versions(self) -> VersionsAnswer:
         return self._get(VersionsAnswer, "/v1/versions")
 
     def undo(self) -> UndoAnswer:
-        """Take back the last addition, removal or update."""
+        """Take back the last addition, removal, relabelling or update."""
         return self._post(UndoAnswer, "/v1/undo")
 
-    def start_update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:
+    def start_update(
+        self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
+    ) -> UpdateState:
         """Start an update and do not wait for it; see `follow_update`."""
-        return self._post(UpdateState, "/v1/updates", json={"strategy": strategy, "compare": compare})
+        order = {"strategy": strategy, "reencode": reencode, "compare": compare}
+        return self._post(UpdateState, "/v1/updates", json=order)
 
     def follow_update(self) -> Iterator[UpdateState]:
         """States of the update as they come, up to the last one."""
@@ -225,9 +286,11 @@ class Client:
                     if state.state != "running":
                         return
 
-    def update(self, strategy: Strategy = "incremental", compare: bool = False) -> UpdateState:
+    def update(
+        self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
+    ) -> UpdateState:
         """Update and wait until it is done."""
-        self.start_update(strategy, compare)
+        self.start_update(strategy, reencode, compare)
         *_, last = self.follow_update()
         if last.state == "failed":
             raise ServiceError(500, last.error or "The update failed.")
@@ -279,8 +342,15 @@ def _error_of(answer: httpx.Response) -> ServiceError:
         return ServiceError(answer.status_code, f"The service answered with status {answer.status_code}.")
 
 
-def _params(k: int, radius: int | None, rank: str | None, classes: Iterable[Label]) -> dict[str, Any]:
-    params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes))}
+def _item(id: Id) -> str:
+    """The address of an item: an id may hold any character."""
+    return f"/v1/items/{quote(str(id), safe='')}"
+
+
+def _params(
+    k: int, radius: int | None, rank: str | None, classes: Iterable[Label], where: str | None
+) -> dict[str, Any]:
+    params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes)), "where": where}
     return {name: value for name, value in params.items() if value is not None}
 
 

@@ -59,7 +59,8 @@ class KernelMap:
     ``kind`` "rbf": ``[exp(−‖z − a_l‖² / 2σ²) for every anchor a_l] + [1]``. "linear": ``[z, 1]``, without
     anchors. "rbf+linear": both. ``mean`` has shape (n_features,), ``anchors`` (n_anchors, n_features) in
     normalised coordinates, ``width`` is σ. ``anchor_classes`` numbers the class that each anchor stands for,
-    where they were chosen by class.
+    where they were chosen by class, and ``made_of`` (2 × n) names rows, and below each the anchor that it is
+    part of, where that is known.
     """
 
     mean: Array
@@ -67,6 +68,7 @@ class KernelMap:
     width: float
     kind: str = "rbf"
     anchor_classes: Array | None = None
+    made_of: Array | None = None
 
     def __post_init__(self) -> None:
         if self.anchors.ndim != 2 or self.mean.shape != self.anchors.shape[1:]:

@@ -45,8 +45,8 @@ def fit_kernel_map(
     if kernel == "linear":
         return KernelMap(mean, np.empty((0, X.shape[1]), np.float32), 1.0, kernel)
     width = _pick_width(X, mean, numbers, kernel_width, rng)
-    points, classes = _pick_anchors(X, mean, numbers, n_anchors, anchors, rng)
-    return KernelMap(mean, points, width, kernel, classes)
+    points, classes, made_of = _pick_anchors(X, mean, numbers, n_anchors, anchors, rng)
+    return KernelMap(mean, points, width, kernel, classes, made_of)
 
 
 def _pick_width(
@@ -66,10 +66,11 @@ def _pick_width(
 
 def _pick_anchors(
     X: Array, mean: Array, numbers: Array, n_anchors: int, anchors: Any, rng: np.random.RandomState
-) -> tuple[Array, Array | None]:
+) -> tuple[Array, Array | None, Array | None]:
     """Anchors in normalised coordinates: chosen from the rows, or given in the coordinates of ``X``.
 
-    Those that were chosen by class come with their classes.
+    Those that were chosen by class come with their classes, and all that were chosen with what they are made
+    of.
     """
     if not isinstance(anchors, str):
         given = np.asarray(anchors, dtype=np.float64)
@@ -77,7 +78,7 @@ def _pick_anchors(
             raise ValueError(
                 f"anchors must be finite, with {X.shape[1]} columns like X, got shape {given.shape}."
             )
-        return normalise(given, mean).astype(np.float32), None
+        return normalise(given, mean).astype(np.float32), None, None
     if anchors not in ANCHORS:
         raise ValueError(f"anchors must be {', '.join(map(repr, ANCHORS))} or an array, got {anchors!r}.")
     check_count("n_anchors", n_anchors)
@@ -91,9 +92,16 @@ def _pick_anchors(
     if anchors == "classes":
         shares = shares_of_classes(np.bincount(numbers), n)
         rows = rows_for_anchors(numbers, shares, rng)
-        return class_anchors(_normalised(X, rows, mean), numbers[rows], shares, rng)
+        points, classes, made_of = class_anchors(_normalised(X, rows, mean), numbers[rows], shares, rng)
+        return points, classes, renamed(made_of, rows)
     rows = rng.permutation(len(X))[: n if anchors == "random" else KMEANS_ROWS * n]
-    return choose_anchors(_normalised(X, rows, mean), n, anchors, rng), None
+    points, made_of = choose_anchors(_normalised(X, rows, mean), n, anchors, rng)
+    return points, None, renamed(made_of, rows)
+
+
+def renamed(made_of: Array, names: Array) -> Array:
+    """What anchors are made of, with row k called ``names[k]``."""
+    return np.stack([names[made_of[0]], made_of[1]])
 
 
 def _normalised(X: Array, rows: Array, mean: Array) -> Array:

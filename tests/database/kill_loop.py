@@ -50,7 +50,7 @@ def main(n_kills: int, seed: int) -> None:
     rng = random.Random(seed)
     met = dict.fromkeys((*KINDS, "create", "nothing"), 0)
     with small.fast_folder() as folder:
-        small.make(folder / "warm").update("scratch")  # compiled code is loaded before any fork
+        small.make(folder / "warm").update("relearn")  # compiled code is loaded before any fork
         small.make(folder / "made", n=30).close()
         model = None
         for kill in range(n_kills):

@@ -27,7 +27,7 @@ N_READERS = 4
 def main(n_changes: int, seed: int) -> None:
     with small.fast_folder() as folder:
         warm = small.make(folder / "warm")  # compiled code is loaded before any fork
-        warm.update("scratch")
+        warm.update("relearn")
         warm.search(small.QUERIES, k=8, rank="hamming")
         root = folder / "db"
         small.make(root).close()

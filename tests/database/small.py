@@ -31,7 +31,8 @@ QUERIES, _ = rows(4, seed=12345)
 
 
 def make(path, n=60):
-    return ImageDatabase.create(path, *rows(n, seed=0), **PARAMS)
+    columns = {"price": [k / 2 for k in range(n)], "colour": [("red", "blue", None)[k % 3] for k in range(n)]}
+    return ImageDatabase.create(path, *rows(n, seed=0), columns=columns, **PARAMS)
 
 
 def copy(path, to):
@@ -50,8 +51,10 @@ def fast_folder():
 
 def seen(db):
     """Everything that users can see: version, items with their codes, answers."""
-    items = [(i.id, i.label, i.name, i.sha256, i.code) for i in db.items(limit=10_000)]
+    items = [(i.id, i.label, i.name, i.sha256, i.code, i.columns) for i in db.items(limit=10_000)]
     # By Hamming distance: scores of the other rankings may differ in the last digit with the order of sums.
-    found = (*db.search(QUERIES, k=5, rank="hamming"), *db.search(QUERIES[:1], radius=2, rank="hamming"))
+    found = [*db.search(QUERIES, k=5, rank="hamming"), *db.search(QUERIES[:1], radius=2, rank="hamming")]
+    if "price" in db.info()["columns"]:
+        found += db.search(QUERIES, k=5, rank="hamming", where="price < 9 and colour = 'red'")
     answers = [(answer.version, answer.query_code, answer.hits) for answer in found]
     return db.version, items, answers

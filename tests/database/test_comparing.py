@@ -11,11 +11,11 @@ from sihash.database import DatabaseError, ImageDatabase, evaluating
 
 @pytest.fixture(scope="module")
 def large():
-    """300 items in three classes, and ten without a label; learned from 40 a class."""
+    """300 items in three classes, and ten without a label; learned from about 120."""
     with small.fast_folder() as path:
         X, y = small.rows(310, seed=0)
         labels = [*y[:300].tolist(), *[None] * 10]
-        with ImageDatabase.create(path / "db", X, labels, train_per_class=40, **small.PARAMS) as database:
+        with ImageDatabase.create(path / "db", X, labels, training_rows=120, **small.PARAMS) as database:
             yield database
 
 

@@ -20,6 +20,7 @@ from sihash.database import (
     DatabaseError,
     ImageDatabase,
     NoSuchItem,
+    files,
     inspecting,
     segments,
     verify,
@@ -112,16 +113,37 @@ def test_no_database(folder):
         ImageDatabase(folder / "nowhere")
 
 
-def test_training_on_a_sample_takes_so_many_of_each_class(folder):
-    X, y = small.rows(60, seed=0)
-    db = ImageDatabase.create(folder / "db", X, y, train_per_class=7, **small.PARAMS)
-    assert db.versions()[0].n_training == 21
-    assert len(db) == 60
+def test_a_large_collection_is_learned_from_a_sample(folder):
+    X, y = small.rows(600, seed=0)
+    db = ImageDatabase.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
+    n = db.versions()[0].n_training
+    assert 80 <= n <= 130
+    assert len(db) == 600
     assert db.info()["n_waiting"] == 0
-    db.add(*small.rows(9, seed=5))
-    assert not db.update().changed  # the sample is full
+    db.add(*small.rows(60, seed=5))
+    report = db.update()
+    assert 0 < report.n_learned < 40  # of the new ones as large a share as of the others
     db.add(*small.rows(8, seed=6, classes=4))
-    assert db.update().n_learned == 2  # the fourth class
+    assert db.update().n_learned >= 1  # the fourth class
+    assert 80 <= db.versions()[-1].n_training <= 130
+
+
+def test_an_update_of_a_large_collection_reads_only_what_it_learns_from(folder, monkeypatch):
+    monkeypatch.setattr("sihash.database.segments.BYTES", 20 * 4 * small.WIDTH)  # segments of 20 vectors
+    X, y = small.rows(600, seed=0)
+    db = ImageDatabase.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
+    db.add(*small.rows(60, seed=5))
+    read = set()
+    check = files.check
+    monkeypatch.setattr(files, "check", lambda root, file: (read.add(file.path), check(root, file))[1])
+    assert db.update().changed
+    old = {path for path in read if ".vectors" in path and int(path.split("/")[1][:6]) <= 30}
+    assert not old
+    (sample,) = (path for path in read if ".sample" in path)
+    (folder / "db" / sample).unlink()  # a copy, which is made again
+    db.add(*small.rows(30, seed=6))
+    assert db.update().changed
+    assert db.verify() == []
 
 
 # Searching.
@@ -252,7 +274,7 @@ def test_an_update_learns_what_came_and_forgets_what_went(db):
     assert not db.update().changed
 
 
-def test_codes_after_an_update_are_those_of_the_same_update_in_memory(db):
+def test_hash_functions_after_an_update_are_those_of_the_same_update_in_memory(db):
     X, y = small.rows(60, seed=0)
     more, labels = small.rows(10, seed=1)
     params = {k: v for k, v in small.PARAMS.items() if k != "index"}
@@ -260,15 +282,21 @@ def test_codes_after_an_update_are_those_of_the_same_update_in_memory(db):
     hasher.update(more, labels, range(60, 70), remove=[5])
     db.add(more, labels)
     db.remove([5])
-    db.update()
+    before = [item.code for item in db.items(limit=100)]
+    report = db.update()
+    assert (report.n_reencoded, report.n_bits_trained <= 16) == (0, True)
+    assert [item.code for item in db.items(limit=100)] == before  # codes stay
+    report = db.update(reencode=True)
+    assert (report.changed, report.n_reencoded) == (False, 69)
     expected = hasher.transform(np.delete(np.concatenate([X, more]), 5, axis=0))
     assert [item.code for item in db.items(limit=100)] == [code.tobytes() for code in expected]
+    assert db.update(reencode=True).n_reencoded == 0
 
 
 def test_an_update_from_scratch_equals_a_new_database(db, folder):
     X, y = small.rows(60, seed=0)
     db.remove(range(30, 60))
-    assert db.update("scratch").version == 2
+    assert db.update("relearn").version == 2
     other = ImageDatabase.create(folder / "other", X[:30], y[:30], **small.PARAMS)
     assert [item.code for item in db.items()] == [item.code for item in other.items()]
 
@@ -290,7 +318,7 @@ def test_undo_takes_back_one_operation_after_the_other(db):
         lambda: db.remove([2, 61]),
         db.update,
         lambda: db.remove_classes([0]),
-        lambda: db.update("scratch"),
+        lambda: db.update("relearn"),
     ):
         change()
         states.append(small.seen(db))
@@ -346,7 +374,7 @@ def test_compaction_changes_nothing_that_can_be_seen(db):
     db.add(*small.rows(3, seed=8))
     db.undo()
     assert small.seen(db) == before
-    assert db.update("scratch").version == 3
+    assert db.update("relearn").version == 3
 
 
 def test_an_update_after_a_compaction_can_still_forget(db, template, folder):
@@ -374,7 +402,7 @@ def test_a_collection_that_becomes_empty(db):
     X, y = small.rows(60, seed=0)
     assert db.add(X[:6], y[:6]).added == [60, 61, 62, 63, 64, 65]
     assert len(db.search(small.QUERIES)[0].hits) == 6
-    assert db.update("scratch").version == 2
+    assert db.update("relearn").version == 2
     assert small.seen(ImageDatabase(db.path)) == small.seen(db)
 
 
@@ -445,7 +473,7 @@ def test_a_folder_of_images(pictures, folder):
     db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
     assert [(r.name) for r in db.created_.rejected] == ["cat/broken.jpg"]
     assert db.info()["classes"] == {"cat": 6, "dog": 6}
-    item = db.item(0)
+    item = db.item("cat/0.png")
     assert (item.name, item.path) == ("cat/0.png", str(pictures / "cat" / "0.png"))
     assert item.sha256 == hashlib.sha256((pictures / "cat" / "0.png").read_bytes()).hexdigest()
     path = pictures / "dog" / "3.png"
@@ -455,7 +483,7 @@ def test_a_folder_of_images(pictures, folder):
     assert as_path.hits == as_bytes.hits == as_image.hits == as_array.hits
     assert db.search(str(path), k=3)[0].hits == as_path.hits
     assert db.classify(path)[0].label in ("cat", "dog")
-    assert db.thumbnail(0)[:3] == b"\xff\xd8\xff"
+    assert db.thumbnail("cat/0.png")[:3] == b"\xff\xd8\xff"
     assert db.search(path, k=2)[0]._repr_html_().count("<img") == 2
     assert len(db.add(pictures).skipped) == 12
     assert {p: p.read_bytes() for p in pictures.rglob("*") if p.is_file()} == before
@@ -493,7 +521,9 @@ def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
     assert reading == sorted(reading)
     assert len(set(reading)) == 3
     assert reading[-1] == 1.0
-    assert [item.id for item in ImageDatabase(folder / "db").items(limit=100)] == list(range(21))
+    paths = [f"{label}/{k}.png" for label in ("cat", "dog") for k in range(6)]
+    found = [item.id for item in ImageDatabase(folder / "db").items(limit=100)]
+    assert found == [*paths, *range(12, 21)]
     assert verify(folder / "db") == []
 
 
@@ -513,7 +543,7 @@ def test_labels_from_a_table(pictures, folder, kind):
         table.write_text("".join(json.dumps({"file": n, "label": v}) + "\n" for n, v in wanted.items()))
     db = ImageDatabase.create(folder / "db", flat, table, **IMAGE_PARAMS)
     assert {item.name: item.label for item in db.items() if item.label} == wanted
-    assert db.item(0).label is None
+    assert db.item("cat-0.png").label is None
 
 
 def test_images_from_memory(pictures, folder):
@@ -717,7 +747,7 @@ def test_missing_and_truncated_files_are_named(template, folder, what):
         root = small.copy(template, folder / f"{number}")
         paths = [root / what] if what.endswith("sqlite") else sorted((root / what).iterdir())
         for path in paths:
-            if ".learner-" in path.name:
+            if ".training-state-" in path.name:
                 continue
             data = path.read_bytes()
             if damage == "missing":

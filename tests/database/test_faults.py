@@ -15,6 +15,13 @@ from sihash.database.files import Disk
 
 CHANGES = {
     "add": lambda db: db.add(*small.rows(4, seed=1, classes=4)),
+    "replace": lambda db: db.add(
+        small.rows(3, seed=5)[0],
+        [0, None, 1],
+        ids=[1, "new", 61],
+        columns={"price": [1, 2.5, None], "more": ["a", None, "b"]},
+        replace=True,
+    ),
     "remove": lambda db: db.remove([1, 2]),
     "update": lambda db: db.update(),
     "undo": lambda db: db.undo(),

@@ -19,7 +19,7 @@ NOBODY = 65534
 CHANGES = {
     "add": lambda db: db.add(*small.rows(4, seed=1, classes=4)),
     "remove": lambda db: db.remove([1, 2]),
-    "update": lambda db: db.update("scratch"),
+    "update": lambda db: db.update("relearn"),
     "undo": lambda db: db.undo(),
     "compact": lambda db: db.compact(),
 }
@@ -97,7 +97,7 @@ def test_a_reader_without_permission_to_write_follows(root, left):
         CHANGES["add"](db)
     nobody.step()
     with ImageDatabase(root) as db:
-        db.update("scratch")
+        db.update("relearn")
     nobody.step()
     with ImageDatabase(root) as db:
         db.remove([1, 2])

@@ -197,17 +197,17 @@ def forget(root, where):
     catalogue.close()
 
 
-@pytest.mark.parametrize("kind", ["hash", "learner", "training", "codes", "rows", "vectors", "sketcher"])
+@pytest.mark.parametrize("kind", ["hash", "training-state", "training", "codes", "rows", "vectors", "sketcher"])
 def test_files_that_are_not_named_are_missed(lived_in, kind):
     db, _ = lived_in
     db.close()
-    forget(db.path, f"kind = '{kind}' AND coalesce(version, 2) = 2")
+    forget(db.path, f"kind = '{kind}'")
     problems = verify(db.path)
     assert [problem.file for problem in problems] == [FILE]
     assert f"names no {kind}" in problems[0].reason
-    if kind not in ("learner", "training"):
+    if kind not in ("training-state", "training"):
         with ImageDatabase(db.path) as opened, pytest.raises(CorruptFile, match=f"names no {kind}"):
             opened.search(small.QUERIES)
-    elif kind == "learner":
-        with ImageDatabase(db.path) as opened, pytest.raises(CorruptFile, match="names no learner"):
+    elif kind == "training-state":
+        with ImageDatabase(db.path) as opened, pytest.raises(CorruptFile, match="names no training-state"):
             opened.update()

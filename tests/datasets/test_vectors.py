@@ -161,7 +161,7 @@ class TestTables:
             ({"a": [[1.0]], "b": [[1.0]]}, None, "2 columns of number lists"),
             ({"a": [[1.0, 2.0], [1.0]]}, None, "not all of one length"),
             ({"a": [[1.0, 2.0], None]}, None, "1 rows without a vector"),
-            ({"a": [[1.0], [2.0]], "y": ["a", None]}, None, "missing or mixed"),
+            ({"a": [[1.0], [2.0]], "y": ["a", None]}, None, "Some rows have no label"),
             ({"a": [[1.0]]}, "z", "no column 'z'; it has a"),
         ],
     )

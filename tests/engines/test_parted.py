@@ -10,7 +10,7 @@ from parts_here import EngineHere, PartsHere
 
 from sihash import SIH
 from sihash.hashing import assignment, sih
-from sihash.hashing.selection import kth_smallest
+from sihash.hashing.distributed_select import kth_smallest
 from sihash.svm import ocas, smooth
 from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block, RowBlocks
@@ -103,7 +103,15 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
     """With a small λ the codes move, and so do flips, cuts and renamed pairs."""
     X, y = made(1500, spread=1.6)
     extra, extra_y = made(200, seed=1, n_classes=5)
-    params = {"n_bits": 8, "n_anchors": 40, "solver": solver, "lam": lam, "gamma": 5.0, "random_state": 0}
+    params = {
+        "n_bits": 8,
+        "n_anchors": 40,
+        "solver": solver,
+        "codebook": "separated",
+        "lam": lam,
+        "gamma": 5.0,
+        "random_state": 0,
+    }
     params["tol"] = 0.01
     one, three = SIH(**params), SIH(**params)
     engines = {id(one): EngineHere(1), id(three): EngineHere(3)}
@@ -116,7 +124,7 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
         hasher.remove(range(0, 300, 3))
         hasher.remove_classes([1])
         assert_books_are_kept(hasher)
-    assert three._learner.svms.rows.n_parts == 3
+    assert three._training.svms.rows.n_parts == 3
     if lam is None:
         assert one.objective_.total == pytest.approx(three.objective_.total, rel=0.011)
         np.testing.assert_array_equal(one.codes_, three.codes_)
@@ -132,12 +140,12 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
 
 def assert_books_are_kept(hasher):
     """Codes, pairs and counts agree; the risk is that of the rows as they are."""
-    learner = hasher._learner
-    svms, table = learner.svms, learner.table
+    training = hasher._training
+    svms, table = training.svms, training.table
     rows = svms.rows
     pair = rows.column("pair")
     np.testing.assert_array_equal(table.words[pair], rows.column("Y"))
     np.testing.assert_array_equal(table.counts, np.bincount(pair, minlength=len(table.counts)))
-    np.testing.assert_array_equal(np.sort(rows.column("key")), np.sort(list(learner.key_of.values())))
+    np.testing.assert_array_equal(np.sort(rows.column("key")), np.sort(list(training.key_of.values())))
     margins = rows.column("Y") * (rows.column("Phi") @ svms.W.T)
     np.testing.assert_allclose(svms.risk, np.maximum(0, 1 - margins).sum(axis=0), rtol=1e-3, atol=0.1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sihash.hashing import assignment
 from sihash.hashing.assignment import PairLosses, descend
-from sihash.hashing.words import WordTable
+from sihash.hashing.code_table import CodeTable
 from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block, RowBlocks
 
@@ -70,7 +70,7 @@ class Problem:
         self.Phi = rng.uniform(size=(n, 4)).astype(np.float32)
         self.coef = rng.normal(size=(n_classes, m + 1))
         words = rng.choice([-1, 1], size=(n_classes, m)).astype(np.int8)
-        self.table = WordTable(m)
+        self.table = CodeTable(m)
         pair = np.array([self.table.find(words[k], k) for k in range(n_classes)], dtype=np.int32)[self.y]
         self.table.count(pair)
         block = Block(n, Phi=self.Phi, Y=words[self.y], pair=pair)

@@ -10,7 +10,7 @@ PARAMS = {"n_bits": 24, "n_anchors": 120, "random_state": 0}
 
 
 def assert_same_as_transform(hasher, at_least=0.9):
-    X, _, _ = hasher.training_rows()
+    X, _, _ = hasher.training_set()
     packed, certain = hasher.training_hashes()
     np.testing.assert_array_equal(packed[certain], hasher.transform(X)[certain])
     assert len(packed) == len(hasher.ids_)
@@ -35,7 +35,7 @@ def test_after_updates_and_a_file(solver, tmp_path):
     assert_same_as_transform(hasher.add(X[again], y[again]))
     hasher.save(tmp_path / "model.safetensors")
     assert_same_as_transform(SIH.load(tmp_path / "model.safetensors"))
-    assert_same_as_transform(hasher.refresh_anchors())
+    assert_same_as_transform(hasher.relearn())
 
 
 def test_few_classes_and_float64():

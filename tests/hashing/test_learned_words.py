@@ -79,9 +79,9 @@ def test_learned_words_predict_better_than_separated_ones_and_new_classes_join_t
     assert fits["learned"] > fits["separated"] - 0.02
     old = y < 115
     hasher = SIH(24, n_anchors=120, random_state=0).fit(X[~test & old], y[~test & old])
-    before = hasher._learner.table.main_words(hasher._learner.live)
+    before = hasher._training.table.main_words(hasher._training.live)
     hasher.add(X[~test & ~old], y[~test & ~old])
-    after = hasher._learner.table.main_words(hasher._learner.live)
+    after = hasher._training.table.main_words(hasher._training.live)
     assert (after[:115] == before).mean() > 0.99
     new = test & ~old
     assert (hasher.predict(X[new]) == y[new]).mean() > 0.5

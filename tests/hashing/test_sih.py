@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from sihash import SIH, modelfile
 from sihash.evaluation import leave_one_out
-from sihash.hashing.learner import Learner
+from sihash.hashing.training_state import TrainingState
 from sihash.modelfile import ModelFileError
+from sihash.svm import smooth
 
 
 def small(**params):
@@ -40,7 +41,7 @@ def test_every_bit_is_solved():
     assert "estimated gap" in str(hasher.report_)
     proved = hasher.certify(0.01)
     assert np.all(proved.lower <= proved.upper)
-    assert np.all(proved.upper - proved.lower <= 0.01 * proved.upper + 1e-3 * hasher._learner.svms.at_zero)
+    assert np.all(proved.upper - proved.lower <= 0.01 * proved.upper + 1e-3 * hasher._training.svms.at_zero)
     np.testing.assert_allclose(proved.upper.sum(), hasher.objective_.binary)
 
 
@@ -54,8 +55,8 @@ def test_ocas_reports_what_it_proved():
 
 def test_objective_is_eq_1_computed_the_slow_way():
     X, y = blobs(300)
-    hasher = small(lam=50.0, gamma=3.0, C_b=0.05).fit(X, y)
-    B, W, V = hasher.codes_.astype(float), hasher._learner.svms.W, hasher.class_coef_
+    hasher = small(codebook="separated", lam=50.0, gamma=3.0, C_b=0.05).fit(X, y)
+    B, W, V = hasher.codes_.astype(float), hasher._training.svms.W, hasher.class_coef_
     Phi = hasher.kernel_(X).astype(float)
     binary = 0.5 * np.sum(W**2) + hasher.C_x * np.maximum(0, 1 - B * (Phi @ W.T)).sum()
     T = B @ V[:, :-1].T + V[:, -1]
@@ -74,25 +75,27 @@ def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
     """Small λ and γ, so that codes move for several rounds; eq. 1 is taken before and after every phase."""
     X, y = blobs(240, seed=seed, spread=1.6)
     seen = []
-    import sihash.hashing.learner as module
+    import sihash.hashing.training_state as module
 
     def watched(name, function):
         def call(*args, **kwargs):
-            if learner[0].class_svm is not None:
-                seen.append((f"before {name}", learner[0].objective().total))
+            if training[0].class_svm is not None:
+                seen.append((f"before {name}", training[0].objective().total))
             result = function(*args, **kwargs)
-            if name != "solve_multiclass" and learner[0].class_svm is not None:
-                seen.append((f"after {name}", learner[0].objective().total))
+            if name != "solve_multiclass" and training[0].class_svm is not None:
+                seen.append((f"after {name}", training[0].objective().total))
             return result
 
         return call
 
-    learner: list[Learner] = []
-    run = Learner.run
-    monkeypatch.setattr(Learner, "run", lambda self, report: (learner.append(self), run(self, report))[1])
+    training: list[TrainingState] = []
+    run = TrainingState.run
+    monkeypatch.setattr(
+        TrainingState, "run", lambda self, report: (training.append(self), run(self, report))[1]
+    )
     for name in ("solve_svms", "solve_multiclass", "descend"):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
-    hasher = small(solver=solver, lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
+    hasher = small(solver=solver, codebook="separated", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
     assert hasher.n_iter_ > 1
     assert sum(int(r.n_flips.sum()) for r in hasher.report_.rounds) > 0
     values = [value for _, value in seen]
@@ -102,14 +105,14 @@ def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
 
 def test_a_bit_whose_column_stayed_is_not_trained_again():
     X, y = blobs(240, spread=1.6)
-    hasher = small(lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
+    hasher = small(codebook="separated", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
     for before, after in zip(hasher.report_.rounds, hasher.report_.rounds[1:], strict=False):
         assert not after.n_steps[before.n_flips == 0].any()
 
 
 def test_with_the_papers_parameters_codes_stay_at_the_words():
     X, y = blobs(300)
-    hasher = small(lam=None, gamma=1e5, C_x=16.0, C_b=1e-3).fit(X, y)
+    hasher = small(codebook="separated", lam=None, gamma=1e5, C_x=16.0, C_b=1e-3).fit(X, y)
     assert hasher.n_iter_ == 1
     for k in range(4):
         assert len(np.unique(hasher.codes_[y == k], axis=0)) == 1
@@ -355,7 +358,8 @@ def test_a_made_file_that_lacks_something_is_refused(tmp_path):
     small().fit(X, y).save(tmp_path / "m")
     header, tensors = modelfile.read(tmp_path / "m")
     lacking = [({**header, "objective": {}}, tensors)]
-    may_lack = ("rows.X", "machines.gram")  # vectors come later; the Gram matrix can be had again
+    # Vectors come later; the Gram matrix and sums over rows can be had again.
+    may_lack = {"rows.X", "made_of", *(f"machines.{name}" for name in ("gram", *smooth._SUMS))}
     lacking += [
         (header, {k: v for k, v in tensors.items() if k != name}) for name in tensors if name not in may_lack
     ]

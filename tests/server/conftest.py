@@ -24,15 +24,16 @@ def digits() -> list[tuple[bytes, str]]:
 
 @pytest.fixture(scope="session")
 def template(digits, tmp_path_factory) -> Path:
-    """A database of the first digits. Tests that write use a copy."""
-    folder = tmp_path_factory.mktemp("template")
-    for number, (data, label) in enumerate(digits[:N_KNOWN]):
-        if int(label) < FIRST_CLASSES:
-            place = folder / "images" / label
-            place.mkdir(parents=True, exist_ok=True)
-            (place / f"{number:04d}.png").write_bytes(data)
-    ImageDatabase.create(folder / "digits", folder / "images", n_bits=32, n_anchors=100).close()
-    return folder / "digits"
+    """A database of the first digits, whose ids are numbers. Tests that write use a copy."""
+    path = tmp_path_factory.mktemp("template") / "digits"
+    known = [
+        (label, f"{label}/{number:04d}.png", data)
+        for number, (data, label) in enumerate(digits[:N_KNOWN])
+        if int(label) < FIRST_CLASSES
+    ]
+    labels, names, images = zip(*sorted(known), strict=True)
+    ImageDatabase.create(path, images, labels, names=names, n_bits=32, n_anchors=100).close()
+    return path
 
 
 @pytest.fixture(scope="session")

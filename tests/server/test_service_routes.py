@@ -306,10 +306,10 @@ def test_vectors(of_vectors):
     number, _ = http.post("/v1/items/batch", json={"items": items}).json()["added"]
     assert library.item(number).label == int(y[400])  # a number, as the labels there are
     [number] = http.post(
-        "/v1/items/batch", json={"items": [{"vector": X[402].tolist(), "label": "-1"}]}
+        "/v1/items/batch", json={"items": [{"vector": X[402].tolist(), "label": "-2"}]}
     ).json()["added"]
-    assert library.item(number).label == -1
-    assert http.request("DELETE", "/v1/classes", params={"label": "-1"}).json()["removed"] == [number]
+    assert library.item(number).label == -2
+    assert http.request("DELETE", "/v1/classes", params={"label": "-2"}).json()["removed"] == [number]
     assert http.get(f"/v1/items/{number}/thumbnail").status_code == 404
     for wrong in ([1.0], [1e300] * 64):
         assert http.post("/v1/search/vector", json={"vector": wrong}).status_code == 422

@@ -69,7 +69,7 @@ def test_an_update_to_its_end(two_workers, digits):
         assert kept.scores == last.scores
         assert client.undo().undone == "update"
         assert client.info().version == version
-        assert client.update(strategy="scratch").state == "done"
+        assert client.update(strategy="relearn").state == "done"
 
 
 def test_metrics_are_of_all_workers_together(two_workers):
@@ -99,7 +99,7 @@ def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tm
         database.add(list(new_images(digits).values()), labels=["new"] * 40)
         updates = Updates(str(copy), str(tmp_path))
         assert updates.state().state == "idle"
-        updates.start("incremental", False)
+        updates.start("incremental", False, False)
         other = Updates(str(copy), str(tmp_path))  # as another worker sees it
         assert other.state().state == "running"
         os.kill(updates._process.pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tm
         assert updates.state().state == other.state().state == "failed"
         assert "interrupted" in other.state().error
         version = database.version
-        other.start("incremental", False)
+        other.start("incremental", False, False)
         wait_until(lambda: other.state().state == "done")
         assert database.version == version + 1
         assert database.verify() == []
@@ -118,7 +118,7 @@ def test_an_update_that_cannot_be_done_says_why(template, tmp_path):
     with ImageDatabase(copy) as database:
         database.remove_classes([str(label) for label in range(1, FIRST_CLASSES)])
     updates = Updates(str(copy), str(tmp_path))
-    updates.start("incremental", False)
+    updates.start("incremental", False, False)
     wait_until(lambda: updates.state().state != "running")
     state = updates.state()
     assert state.state == "failed"
@@ -128,7 +128,7 @@ def test_an_update_that_cannot_be_done_says_why(template, tmp_path):
 
 def test_stopping_the_service_stops_its_update(template, tmp_path):
     updates = Updates(str(shutil.copytree(template, tmp_path / "digits")), str(tmp_path))
-    updates.start("scratch", True)
+    updates.start("relearn", False, True)
     updates.stop()
     assert updates.state().state == "failed"
 
@@ -201,7 +201,7 @@ def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path,
     filtered = "/v1/items/1/search?class=3"
     before = in_process.get(filtered).json()
     with ImageDatabase(tmp_path / "digits") as database:
-        assert database.update("scratch").version == before["version"] + 1
+        assert database.update("relearn").version == before["version"] + 1
     is_loaded = threading.Event()
 
     def slow(*arguments):
@@ -225,7 +225,7 @@ def test_what_the_processes_of_a_service_are_given(template, tmp_path, monkeypat
     if of_the_user:
         monkeypatch.setenv(THREADS, of_the_user)
     with running(shutil.copytree(template, tmp_path / "digits")) as service, service.client() as client:
-        client.start_update("scratch")
+        client.start_update("relearn")
         given = {}
         for pid in children_of(service.process.pid):
             place = Path(f"/proc/{pid}")

@@ -15,10 +15,13 @@ from sihash.cli.cache import cache
 from sihash.cli.classify import classify
 from sihash.cli.create import create
 from sihash.cli.demo import demo
+from sihash.cli.doctor import doctor
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 from sihash.cli.info import info
+from sihash.cli.merge import merge
 from sihash.cli.output import all_told
+from sihash.cli.relabel import relabel
 from sihash.cli.remove import remove
 from sihash.cli.reproduce import reproduce
 from sihash.cli.search import search
@@ -28,8 +31,8 @@ from sihash.cli.upkeep import compact, export, undo, verify
 
 SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],
-    "A database": [create, search, classify, add, remove, update, undo],
-    "Its upkeep": [info, evaluate, export, verify, compact, serve],
+    "A database": [create, search, classify, add, remove, relabel, update, undo],
+    "Its upkeep": [info, evaluate, doctor, export, verify, compact, merge, serve],
     "Data and research": [extract, cache, reproduce],
 }
 

@@ -10,7 +10,9 @@ import typer
 from sihash.cli.output import ProgressKind, phase_bars
 from sihash.cli.shared import (
     AllowRejects,
+    Columns,
     Database,
+    IdColumn,
     Json,
     Labels,
     Progress,
@@ -27,6 +29,11 @@ def add(
     ],
     label: Annotated[str | None, typer.Option(help="One label for all of SOURCE.")] = None,
     labels: Labels = None,
+    id_column: IdColumn = None,
+    columns: Columns = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let items take the place of those that have their ids.")
+    ] = False,
     allow_rejects: AllowRejects = False,
     progress: Progress = ProgressKind.auto,
     as_json: Json = False,
@@ -35,7 +42,8 @@ def add(
 
     Searches find them at once; the next `sihash update` learns from them.
 
-    Content that is there already is skipped. Files that cannot be used are listed on stderr, and the exit
+    Content that is there already is skipped. What comes under an id that is there, and differs from it, is an
+    error, unless --replace is given. Files that cannot be used are listed on stderr, and the exit
     code is then 3. An item whose content is there with another label is named, too.
 
     Example: sihash add DB more-photos/
@@ -47,7 +55,7 @@ def add(
         from sihash.database.written_labels import written_labels
 
         given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
-        report = opened.add(source, given, progress=tell)
+        report = opened.add(source, given, ids=id_column, columns=columns, replace=replace, progress=tell)
         if not (report.added or report.skipped or report.rejected):
             raise ValueError(f"There is nothing to add in {source}; is it empty?")
     emit_added(report, f"found by version {report.version}.", as_json, allow_rejects)

@@ -11,6 +11,8 @@ import typer
 from sihash.cli.output import ProgressKind, phase_bars
 from sihash.cli.shared import (
     AllowRejects,
+    Columns,
+    IdColumn,
     Json,
     Labels,
     Mean,
@@ -36,6 +38,9 @@ def _features(incomplete: str) -> list[str]:
 
 def _indexes(incomplete: str) -> list[str]:
     return [name for name in ("auto", "exact", "faiss", "milvus+http://") if name.startswith(incomplete)]
+
+
+DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
 
 
 def _engines(incomplete: str) -> list[str]:
@@ -70,6 +75,8 @@ def create(
     std: Std = None,
     tensor: Tensor = None,
     labels: Labels = None,
+    id_column: IdColumn = None,
+    columns: Columns = None,
     solver: Annotated[Solver, typer.Option(help="Solver of the binary SVMs; auto is smooth.")] = Solver.auto,
     index: Annotated[
         str,
@@ -79,9 +86,9 @@ def create(
             autocompletion=_indexes,
         ),
     ] = "auto",
-    per_class: Annotated[
-        int | None, typer.Option(min=1, help="Learn from so many items of each class at most.")
-    ] = None,
+    training_rows: Annotated[
+        str, typer.Option(help="Items to learn from at most, a fair sample of each class; or all.")
+    ] = str(DEFAULT_TRAINING_ROWS),
     engine: Annotated[
         str | None,
         typer.Option(
@@ -122,13 +129,15 @@ def create(
             database,
             source,
             labels,
+            ids=id_column,
+            columns=columns,
             n_bits=bits,
             n_anchors=anchors,
             features=features,
             feature_options=options,
             index=index,
             thumbnails=thumbnails,
-            train_per_class=per_class,
+            training_rows=int(training_rows) if training_rows.isdecimal() else training_rows,  # type: ignore[arg-type]
             progress=tell,
             solver=solver.value,
             engine=scheduler or engine,

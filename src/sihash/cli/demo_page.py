@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAYS = {
     "passive": "left as it was",
     "incremental": "updated from what was learned",
-    "scratch": "learned from scratch",
+    "relearn": "learned from scratch",
 }
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json, open_database
+from sihash.cli.shared import Database, Json, Where, open_database
 
 
-def info(database: Database, as_json: Json = False) -> None:
+def info(database: Database, where: Where = None, as_json: Json = False) -> None:
     """Tell what a database holds.
 
     Also which version answers, how it was learned, and what waits for an update. Lists the twenty largest
-    classes; --json has all.
+    classes; --json has all. With --where, items and classes are counted among those that meet the conditions.
 
     Example: sihash info DB
     """
@@ -28,7 +28,7 @@ def info(database: Database, as_json: Json = False) -> None:
             }
             for version in opened.versions()
         ]
-        facts = {**opened.info(), "versions": versions}
+        facts = {**opened.info(where), "versions": versions}
     emit(facts, _text(facts), as_json)
 
 
@@ -52,15 +52,20 @@ def _text(facts: dict[str, Any]) -> str:
         f"{facts['path']} (format {facts['format']})",
         f"items: {facts['n_items']:,}, {facts['n_unlabelled']:,} of them without a label",
         _classes(facts["classes"]),
+        f"columns: {_columns(facts['columns'])}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
         f"version {facts['version']}",
         f"index: {index['kind']}, {codes}{recall}; ranking {facts['rank']}",
-        f"waiting for the next update: {facts['n_waiting']:,} items that came or went",
+        f"waiting for the next update: {facts['n_waiting']:,} items that came, went or were relabelled",
         f"on disk: {facts['bytes']:,} bytes in {facts['n_segments']:,} segments",
         f"undo takes back: {facts['undoable'] or 'nothing'}",
         *(_version(version) for version in facts["versions"]),
     ]
     return "\n".join(lines)
+
+
+def _columns(kinds: dict[str, str]) -> str:
+    return ", ".join(f"{one_line(name)} ({kind})" for name, kind in kinds.items()) or "none"
 
 
 def _version(version: dict[str, Any]) -> str:

@@ -11,11 +11,12 @@ from sihash.cli.shared import Database, Json, open_database
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase
+    from sihash.database.answers import Id
 
 
 def remove(
     database: Database,
-    ids: Annotated[list[int] | None, typer.Option("--id", help="An item; repeat for more.")] = None,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="An item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
@@ -32,17 +33,18 @@ def remove(
         from sihash.database.written_labels import written_labels
 
         labels = written_labels(opened.labels(), classes or [])
+        own = [opened.id_of(text) for text in ids or []]
         if dry_run:
-            gone, version = _would_go(opened, ids, labels), opened.version
+            gone, version = _would_go(opened, own, labels), opened.version
         else:
-            report = opened.remove(ids) if ids else opened.remove_classes(labels)
+            report = opened.remove(own) if ids else opened.remove_classes(labels)
             gone, version = report.removed, report.version
     data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
     words = "would be removed; nothing is changed" if dry_run else "removed"
     emit(data, f"{len(gone):,} items {words}.", as_json)
 
 
-def _would_go(database: ImageDatabase, ids: list[int] | None, labels: list[Any]) -> list[int]:
+def _would_go(database: ImageDatabase, ids: list[Id], labels: list[Any]) -> list[Id]:
     if ids:
-        return sorted({database.item(number).id for number in ids})
+        return list(dict.fromkeys(database.item(own).id for own in ids))
     return [item.id for item in database.items(limit=len(database), classes=labels)]

@@ -10,12 +10,14 @@ import typer
 
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
-from sihash.cli.shared import Database, Json, open_database, refuse_missing_files, with_extension
+from sihash.cli.shared import Database, Json, Where, open_database, refuse_missing_files, with_extension
 from sihash.wholefile import whole_file
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase
-    from sihash.database.answers import Answer, Hit
+    from sihash.database.answers import Answer, Hit, Id, Value
+
+LONGEST_SHOWN = 40  # characters of a value
 
 
 class Rank(StrEnum):
@@ -32,7 +34,7 @@ def search(
         list[Path] | None, typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")
     ] = None,
     ids: Annotated[
-        list[int] | None, typer.Option("--id", help="An item of the database as the query; repeat for more.")
+        list[str] | None, typer.Option("--id", help="An item of the database as the query; repeat for more.")
     ] = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="The best so many; 10 if not said.")] = None,
     radius: Annotated[
@@ -42,6 +44,7 @@ def search(
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Only items of this class; repeat for more.")
     ] = None,
+    where: Where = None,
     html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -64,12 +67,14 @@ def search(
             "radius": radius,
             "rank": rank and rank.value,
             "classes": written_labels(opened.labels(), classes) if classes else None,
+            "where": where,
         }
-        names, answers = _ask(opened, images, ids, how)
+        own = [opened.id_of(text) for text in ids or []]
+        names, answers = _ask(opened, images, own, how)
         if html:
             from sihash.cli.search_page import search_page
 
-            page = search_page(opened, images or [], ids or [], names, answers)
+            page = search_page(opened, images or [], own, names, answers)
             html = with_extension(html, ".html")
             with whole_file(html) as file:
                 file.write(page.encode())
@@ -78,10 +83,10 @@ def search(
 
 
 def _ask(
-    database: ImageDatabase, images: list[Path] | None, ids: list[int] | None, how: dict[str, Any]
+    database: ImageDatabase, images: list[Path] | None, ids: list[Id], how: dict[str, Any]
 ) -> tuple[list[str], list[Answer]]:
     if ids:
-        return [f"item {number}" for number in ids], database.search_ids(ids, **how)
+        return [f"item {own}" for own in ids], database.search_ids(ids, **how)
     queries, names = read_queries(database, images or [])
     return names, database.search(queries, **how)
 
@@ -116,4 +121,12 @@ def _text(name: str, answer: Answer) -> str:
 def _line(hit: Hit) -> str:
     label = "-" if hit.label is None else one_line(str(hit.label))
     score = hit.score + 0.0  # no minus before a zero
-    return f"id {hit.id:<8} {label:<16} distance {hit.distance:<3} score {score:<9.4g} {one_line(hit.name)}"
+    own = one_line(str(hit.id))
+    name = "" if hit.name == str(hit.id) else f" {one_line(hit.name)}"
+    said = "".join(f"  {one_line(column)} {_shown(value)}" for column, value in hit.columns.items())
+    return f"id {own:<8} {label:<16} distance {hit.distance:<3} score {score:<9.4g}{name}{said}"
+
+
+def _shown(value: Value) -> str:
+    text = one_line(str(value))
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from sihash.cli.page import answer, document, figure
 from sihash.database import ImageDatabase
-from sihash.database.answers import Answer, Hit
+from sihash.database.answers import Answer, Hit, Id
 from sihash.database.sources import thumbnail
 from sihash.features.images import as_image
 
 
 def search_page(
-    database: ImageDatabase, images: list[Path], ids: list[int], names: list[str], answers: list[Answer]
+    database: ImageDatabase, images: list[Path], ids: list[Id], names: list[str], answers: list[Answer]
 ) -> str:
     """Every query, an image or an item of the database, and what it found."""
     n_bits = int(database.info()["n_bits"])

@@ -35,6 +35,18 @@ Labels = Annotated[
     ),
 ]
 
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", metavar="COLUMN", help="The column of SOURCE that holds ids; `id` if not said."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="A column of SOURCE to keep; repeat for more. All if not said."),
+]
+Where = Annotated[
+    str | None, typer.Option(help="Only items whose columns meet conditions: \"price < 20 and size = 'XL'\".")
+]
+
 
 def open_database(path: Path) -> ImageDatabase:
     """A database. That there is none is told before the imports that take most of a second."""
@@ -94,11 +106,13 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "version": report.version,
         "n_added": len(report.added),
         "added": report.added,
+        "replaced": report.replaced,
         "skipped": report.skipped,
         "rejected": [{"name": reject.name, "reason": reject.reason} for reject in report.rejected],
         "conflicts": [vars(conflict) for conflict in report.conflicts],
     }
     counts = [f"{len(report.added):,} added"]
+    counts += [f"{len(report.replaced):,} of them in the place of others"] if report.replaced else []
     counts += [f"{len(report.skipped):,} there already"] if report.skipped else []
     n_conflicts = len(report.conflicts)
     counts += [f"{n_conflicts:,} of these with another label"] if n_conflicts else []

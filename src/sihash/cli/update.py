@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,41 +14,46 @@ if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport
 
 
-class Strategy(StrEnum):
-    incremental = "incremental"
-    scratch = "scratch"
-
-
 def update(
     database: Database,
-    strategy: Annotated[
-        Strategy, typer.Option(help="Go on from what was learned before, or learn from scratch.")
-    ] = Strategy.incremental,
+    relearn: Annotated[
+        bool, typer.Option("--relearn", help="Draw code words again: learn from scratch, encode everything.")
+    ] = False,
+    reencode: Annotated[
+        bool,
+        typer.Option(
+            "--reencode", help="Then encode items with older codes; may be stopped, goes on where it was."
+        ),
+    ] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also learn from scratch, to tell the mAP of the three ways.")
     ] = False,
     progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Learn from items that came and went. Searches go on meanwhile, then use the new version.
+    """Learn from items that came, went or were relabelled. Codes stay; searches go on meanwhile.
 
     Example: sihash update DB
 
     Example: sihash update DB --progress json
     """
+    strategy: Literal["incremental", "relearn"] = "relearn" if relearn else "incremental"
     with phase_bars(progress) as tell, open_database(database) as opened:
-        report = opened.update(strategy.value, compare=compare, progress=tell)
+        report = opened.update(strategy, reencode=reencode, compare=compare, progress=tell)
     emit(asdict(report), _text(report), as_json)
 
 
 def _text(report: UpdateReport) -> str:
+    rewritten = f"{report.n_reencoded:,} codes rewritten, {report.bytes_written / 1e6:,.1f} MB written"
     if not report.changed:
-        return f"Nothing has changed since version {report.version} was learned."
+        same = f"Nothing has changed since version {report.version} was learned."
+        return f"{same}\n{rewritten}" if report.n_reencoded else same
     lines = [
-        f"version {report.version}: {report.n_learned:,} items learned, {report.n_forgotten:,} forgotten; "
-        f"{100 * report.bits_changed:.1f} % of the bits changed",
+        f"version {report.version}: {report.n_learned:,} items learned, {report.n_forgotten:,} forgotten",
+        f"{report.n_bits_trained} hash functions moved, {100 * report.bits_changed:.1f} % of the bits that "
+        f"they give; {rewritten}",
         report.text,
         "seconds: " + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in report.seconds.items()),
     ]
     lines += [f"mAP {name}: {value:.4f}" for name, value in report.compared.items()]
-    return "\n".join(lines)
+    return "\n".join([*lines, *report.warnings])

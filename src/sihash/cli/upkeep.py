@@ -45,7 +45,7 @@ def compact(database: Database, as_json: Json = False) -> None:
 
 
 def undo(database: Database, as_json: Json = False) -> None:
-    """Take back the last add, remove or update.
+    """Take back the last add, remove, relabel or update.
 
     Again: the one before it.
 

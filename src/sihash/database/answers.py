@@ -11,18 +11,24 @@ from typing import Any
 from sihash.datasets import Reject
 
 Label = str | int | None
+Id = str | int
+Value = str | int | float | bool  # in a column
 
 
 @dataclass(frozen=True)
 class Hit:
-    """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better)."""
+    """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better).
 
-    id: int
+    ``columns`` are what the source said of it beside its label.
+    """
+
+    id: Id
     label: Label
     name: str
     distance: int
     score: float
     code: bytes
+    columns: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Answer:
     query_code: bytes
     hits: list[Hit]
     remark: str | None = None
-    _thumbnail: Callable[[int], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
+    _thumbnail: Callable[[Id], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
 
     def _repr_html_(self) -> str:
         cells = "".join(self._cell(hit) for hit in self.hits)
@@ -107,13 +113,14 @@ class Classification:
 class Item:
     """An item of the collection. ``path`` is where its file was when it was added, if it was in a folder."""
 
-    id: int
+    id: Id
     label: Label
     name: str
     path: str | None
     version: int
     sha256: str
     code: bytes
+    columns: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,19 +137,30 @@ class AddReport:
     """Ids of what was added; names of what was there already; what could not be used, and why.
 
     ``conflicts`` are those of ``skipped`` that came with another label than the item that is there.
+    ``replaced`` are the ids among those added whose earlier items were removed by it.
     """
 
     version: int
-    added: list[int]
+    added: list[Id]
     skipped: list[str]
     rejected: list[Reject]
+    replaced: list[Id] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RemoveReport:
     version: int
-    removed: list[int]
+    removed: list[Id]
+
+
+@dataclass(frozen=True)
+class RelabelReport:
+    """Ids of the items whose label changed to ``label``; those that had it already are not among them."""
+
+    version: int
+    relabelled: list[Id]
+    label: Label
 
 
 @dataclass(frozen=True)
@@ -150,6 +168,9 @@ class UpdateReport:
     """What an update did. ``changed`` is False if there was nothing to learn from.
 
     ``compared`` holds mAP by strategy: passive, incremental, and scratch if that was asked for.
+    ``n_bits_trained`` of the hash functions took steps, and ``bits_changed`` is the share of bits that the
+    new ones give other values than the old ones, on items of the collection. Codes that are stored stay, but
+    for ``n_reencoded`` of them. ``warnings`` say what is not good enough, and what to do.
     """
 
     version: int
@@ -157,10 +178,14 @@ class UpdateReport:
     changed: bool
     n_learned: int = 0
     n_forgotten: int = 0
+    n_bits_trained: int = 0
     bits_changed: float = 0.0
+    n_reencoded: int = 0
+    bytes_written: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     text: str = ""
     compared: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -181,6 +206,16 @@ class CompactReport:
     n_dropped: int
     segments_before: int
     segments_after: int
+
+
+@dataclass(frozen=True)
+class MergeReport:
+    """How many items came from each of two databases; ids of those of the second that the first had, too."""
+
+    version: int
+    n_first: int
+    n_second: int
+    skipped: list[Id]
 
 
 @dataclass(frozen=True)

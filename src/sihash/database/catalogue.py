@@ -1,8 +1,8 @@
 """The catalogue: SQLite tables that only grow, every row with a checksum, and totals that miss no row.
 
-What the database holds follows from its ``operations``: each add, remove, update, undo and compact is one
-row, written in the same transaction as the rows that belong to it. Nothing is ever changed in place; an
-undone operation is one that a later ``undo`` names. Only ``compact`` deletes rows.
+What the database holds follows from its ``operations``: each add, remove, relabel, update, undo and compact
+is one row, written in the same transaction as the rows that belong to it. Nothing is ever changed in place;
+an undone operation is one that a later ``undo`` names. Only ``compact`` deletes rows.
 
 SQLite does not notice a flipped byte in its pages. So every row has a CRC-32 of its values, checked whenever
 it is read; and the last operation states for every table how many rows it has and the sum of their checksums,
@@ -29,7 +29,7 @@ from sihash.database.files import Written
 from sihash.database.opened import OpenedFile
 
 FILE = "catalogue.sqlite"
-FORMAT = 2
+FORMAT = 3
 APPLICATION = 0x51484442  # "QHDB" in the header of the SQLite file
 WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
@@ -55,8 +55,17 @@ TABLES: dict[str, tuple[str, ...]] = {
         "class INTEGER",
         "name TEXT NOT NULL",
         "content BLOB NOT NULL",
+        "given TEXT",
+        "folded TEXT",
     ),
     "removed": ("number INTEGER PRIMARY KEY", "operation INTEGER NOT NULL", "id INTEGER NOT NULL"),
+    "relabelled": (
+        "number INTEGER PRIMARY KEY",
+        "operation INTEGER NOT NULL",
+        "id INTEGER NOT NULL",
+        "before TEXT NOT NULL",
+        "after TEXT NOT NULL",
+    ),
     "thumbnails": ("id INTEGER PRIMARY KEY", "image BLOB NOT NULL"),
     "operations": (
         "number INTEGER PRIMARY KEY",
@@ -71,7 +80,9 @@ TABLES: dict[str, tuple[str, ...]] = {
 COLUMNS = {table: [column.split()[0] for column in columns] for table, columns in TABLES.items()}
 INDEXES = (
     "CREATE INDEX items_content ON items (content)",
+    "CREATE INDEX items_folded ON items (folded) WHERE folded IS NOT NULL",
     "CREATE INDEX removed_operation ON removed (operation)",
+    "CREATE INDEX relabelled_operation ON relabelled (operation)",
 )
 COUNTED = [table for table in TABLES if table != "operations"]  # its own count is its last number
 
@@ -327,6 +338,8 @@ class Catalogue:
             if any(word in str(error) for word in damaged):
                 raise self.corrupt(str(error)) from None
             raise DatabaseError(f"{self.path} cannot be used: {error}; nothing was changed.") from None
+        except sqlite3.DataError as error:  # a value past SQLite's limits, which says nothing of the file
+            raise DatabaseError(f"{self.path} cannot take this: {error}; nothing was changed.") from None
         except sqlite3.ProgrammingError as error:  # closed, for one
             raise DatabaseError(f"{self.path} cannot be used: {error}") from None
         except (sqlite3.DatabaseError, UnicodeDecodeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""The operations that change a database, each one transaction: create, add, remove, undo, compact."""
+"""The operations that change a database, each one transaction: create, add, remove, relabel, undo, …"""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import learning, segments
-from sihash.database.answers import AddReport, CompactReport, Label, RemoveReport, UndoReport
+from sihash.database import learning, relabelled, segments, training_vectors
+from sihash.database.answers import AddReport, CompactReport, Id, RelabelReport, RemoveReport, UndoReport
 from sihash.database.catalogue import FORMAT, Catalogue
+from sihash.database.columns import check_kinds, joined
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
+from sihash.database.ids import largest_number
 from sihash.database.learning import Training
 from sihash.database.lock import locked
+from sihash.database.present import Collected, ids_of_numbers
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Known, Source, VectorSource
+from sihash.database.sources import Features, ImageSource, Nothing, Source, VectorSource
+from sihash.database.texts import plain_label
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
@@ -37,6 +41,7 @@ from sihash.database.writer import (
     writing,
 )
 from sihash.hashing.settings import n_bits_for
+from sihash.hashing.training_sample import Budget
 from sihash.kernel import mean_of_rows
 from sihash.ranking import Sketcher
 
@@ -50,7 +55,7 @@ def create(
     hasher: SIH,
     n_bits: int | None,
     meta: dict[str, Any],
-    train_per_class: int | None,
+    training_rows: Budget,
     progress: Progress,
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1.
@@ -61,39 +66,50 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
         writer.catalogue.lay_out()
-        new = writer.ingest(source, lambda _: {}, 0, progress)
+        new = writer.ingest(source, Nothing(), 0, progress)
         if not new:
             raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
         width = new[0].vectors.shape[1]
         places = Places(new)
         sketcher = Sketcher.made(_mean(new))
         writer.finish(new, sketcher)
-        training = _training(writer.catalogue, train_per_class)
+        training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(len(set(training.labels))))
+        whole = source.whole()
+        if whole is not None and len(whole) == len(training.ids):
+            X = whole
+        else:
+            X = places.vectors(training.ids, width)
+        progress("learning", 0.0)
         with learning.told(progress, hasher.max_iter):
-            hasher = learning.fit(hasher, places, width, training, source.whole())
+            hasher = learning.fit(hasher, X, training)
+        progress("learning", 1.0)
         meta |= {
             "format": FORMAT,
             "width": width,
             "n_bits": hasher.n_bits,
-            "train_per_class": train_per_class,
+            "training_rows": training_rows,
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
             left_out = rows_left_out(hasher)
-            models = pool.submit(write_models, root, hasher, 1, left_out)
+            models = pool.submit(write_models, root, hasher, 1, training.record(), left_out)
             _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
+        copy = training_vectors.write_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled)
+        if copy is not None:
+            writer.adopt(training_vectors.KIND, copy, version=1)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         label_of = {number: json.loads(text) for number, text in writer.catalogue.rows("classes")}
-        weights = learn_weights(hasher, sketcher, places, label_of, left_out)
+        weights = learn_weights(hasher, sketcher, places.only(training.ids, X), label_of, left_out)
         n = sum(len(segment.ids) for segment in new)
-        details = {**_about(source, 0, n), "strategy": "scratch", "n_training": len(training.ids)}
+        details = {**_about(source, 0, n), "strategy": "create", "n_training": len(training.ids)}
+        details |= {"words": 1, "model": models.result()["hash"].sha256.hex()}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
-    return AddReport(1, list(range(n)), source.skipped, source.rejects, source.conflicts)
+    return _report(1, source, 0, n)
 
 
 def _mean(new: list[Segment]) -> Array:
@@ -102,29 +118,21 @@ def _mean(new: list[Segment]) -> Array:
     return total / sum(len(segment.vectors) for segment in new)
 
 
-def _training(catalogue: Catalogue, per_class: int | None) -> Training:
-    """The labelled rows of a creation, from its own transaction."""
+def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
+    """The rows of a creation to learn from, from its own transaction, and how many are labelled."""
     rows = catalogue.execute("SELECT id, class FROM items WHERE class IS NOT NULL ORDER BY id")
     label_of = {number: json.loads(text) for number, text in catalogue.rows("classes")}
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     numbers = np.array([row[1] for row in rows], dtype=np.int64)
-    chosen = learning.sample(ids, numbers, per_class, np.empty(0, dtype=np.int64))
-    return Training(ids[chosen], [label_of[int(number)] for number in numbers[chosen]])
+    chosen = learning.sample(ids, numbers, budget)
+    classes = numbers[chosen]
+    return Training(ids[chosen], classes, [label_of[int(number)] for number in classes]), len(ids)
 
 
-def _there(catalogue: Catalogue, snapshot: Snapshot) -> Known:
-    """Contents that the collection has among its living items, and the labels of these."""
-
-    def known(contents: list[bytes]) -> dict[bytes, Label]:
-        found = list(catalogue.rows_in("items", "content", contents))
-        alive = snapshot.places.alive(np.array([row[0] for row in found], dtype=np.int64))
-        return {
-            content: snapshot.classes.get(number)
-            for (_, _, number, _, content), lives in zip(found, alive, strict=True)
-            if lives
-        }
-
-    return known
+def _report(version: int, source: Source, first: int, n: int) -> AddReport:
+    added: list[Id] = [*range(first, first + n)] if source.ids is None else source.taken_ids
+    replaced = [present.id for present in source.replaced]
+    return AddReport(version, added, source.skipped, source.rejects, replaced, source.conflicts)
 
 
 def _why(source: Source) -> str:
@@ -140,6 +148,9 @@ def _about(source: Source, first_id: int, n: int) -> dict[str, Any]:
         "place": source.place,
         "n_skipped": len(source.skipped),
         "n_rejected": len(source.rejects),
+        "n_replaced": len(source.replaced),
+        "largest_id": largest_number(source.taken_ids),
+        "columns": source.columns.kinds,
     }
 
 
@@ -154,6 +165,7 @@ def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, 
 
 def prepare(source: Source, snapshot: Snapshot) -> None:
     """Treat what is added as what is there was treated."""
+    check_kinds(snapshot.log.columns, source.columns.kinds)
     features = Features(**snapshot.meta["features"])
     if isinstance(source, ImageSource):
         source.features = features
@@ -179,29 +191,52 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
     """Write what is new in a source, encoded by the hash functions in force."""
     with _changing(reader) as (writer, snapshot):
         prepare(source, snapshot)
-        first = snapshot.log.next_id
+        first = snapshot.log.next_id if source.ids is None else snapshot.log.next_number
         version = snapshot.version
-        new = writer.ingest(source, _there(writer.catalogue, snapshot), first, progress)
+        new = writer.ingest(source, Collected(snapshot, writer.catalogue), first, progress)
         n = sum(len(segment.ids) for segment in new)
         if n:
+            writer.insert_removed(np.array([present.number for present in source.replaced], dtype=np.int64))
             writer.finish(new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
             writer.commit("add", version, _about(source, first, n))
         else:
             writer.catalogue.rollback()
-    added = list(range(first, first + n))
-    return AddReport(version, added, source.skipped, source.rejects, source.conflicts)
+    return _report(version, source, first, n)
 
 
-def remove(reader: Reader, ids: Iterable[int] | None, labels: Iterable[Any] = ()) -> RemoveReport:
+def remove(reader: Reader, ids: Iterable[Any] | None, labels: Iterable[Any] = ()) -> RemoveReport:
     """Take items out of the collection, by id or by class; their files stay until a compaction."""
     with _changing(reader) as (writer, snapshot):
-        gone = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
+        gone = snapshot.ids_of(labels) if ids is None else _each_once(snapshot.living(ids))
+        removed = ids_of_numbers(snapshot.catalogue, gone.tolist())
         if len(gone):
             writer.insert_removed(gone)
             writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
         version = snapshot.version
-    return RemoveReport(version, gone.tolist())
+    return RemoveReport(version, removed)
+
+
+def _each_once(numbers: Array) -> Array:
+    return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
+
+
+def relabel(
+    reader: Reader, ids: Iterable[Id] | None, label: Any, labels: Iterable[Any] = ()
+) -> RelabelReport:
+    """Give items, by id or by class, another label or none; segments stay as they are until a compaction."""
+    wanted = plain_label(label)
+    with _changing(reader) as (writer, snapshot):
+        chosen = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
+        before = snapshot.places.classes(chosen)
+        after = np.full(len(chosen), writer.class_number(wanted))
+        changed = before != after
+        if changed.any():
+            relabelled.insert(writer, relabelled.Relabelled(chosen[changed], before[changed], after[changed]))
+            writer.commit("relabel", snapshot.version, {"n_relabelled": int(changed.sum())})
+        version = snapshot.version
+        renamed = ids_of_numbers(snapshot.catalogue, chosen[changed].tolist())
+    return RelabelReport(version, renamed, wanted)
 
 
 def undo(reader: Reader) -> UndoReport:
@@ -237,9 +272,12 @@ def compact(reader: Reader) -> CompactReport:
             no_ids = np.empty(0, dtype=np.int64)
             dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
             _delete_items(writer.catalogue, dead)
-            n_new = sum(_merge(writer, run, stays, version) for run in runs)
-            _delete_segments(writer.catalogue, [segment.number for run in runs for segment in run])
-            writer.catalogue.delete("files", f"version IS NOT NULL AND version <> {version}")
+            relabelled.fold_items(writer.catalogue, everything)
+            n_new = sum(_merge(writer, run, stays) for run in runs)
+            merged = [segment.number for run in runs for segment in run]
+            relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])
+            _delete_segments(writer.catalogue, merged)
+            _delete_old_files(root, writer.catalogue, snapshot, dead)
             writer.catalogue.delete("removed", "1")
             writer.insert_removed(dead[np.isin(dead, learned)])
             n_dropped = sum(len(s.ids) - int(stays[s.number].sum()) for s in everything)
@@ -267,16 +305,18 @@ def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) 
     return [run for run in runs if len(run) > 1 or (run and not stays[run[0].number].all())]
 
 
-def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array], version: int) -> int:
+def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array]) -> int:
     """Write what stays of a run of segments as one; the codes are known and only copied."""
     kept = [(segment, stays[segment.number]) for segment in run]
-    items = np.concatenate([segment.rows[rows] for segment, rows in kept])
+    items = np.concatenate([segment.rows_now[rows] for segment, rows in kept])
     if not len(items):
         return 0
     new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])
     codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
-    file = segments.write_codes(writer.root, new.number, version, codes)
-    writer.adopt("codes", file, new.number, version)
+    oldest = min(segment.code_version for segment, rows in kept if rows.any())
+    file = segments.write_codes(writer.root, new.number, oldest, codes)
+    writer.adopt("codes", file, new.number, oldest)
+    writer.add_columns(new, joined([segment.columns.take(rows) for segment, rows in kept]))
     return 1
 
 
@@ -284,6 +324,20 @@ def _delete_items(catalogue: Catalogue, dead: Array) -> None:
     catalogue.set_aside("dead", dead)
     for table in ("items", "thumbnails"):
         catalogue.delete(table, "id IN (SELECT id FROM dead)")
+
+
+def _delete_old_files(root: Path, catalogue: Catalogue, snapshot: Snapshot, dead: Array) -> None:
+    """Let go of models that are not in force, of codes that are not used, and of copies of dead items."""
+    used = {segment.number: segment.code_version for segment in snapshot.places.segments}
+    for kind, segment, version, file in list(catalogue.files("version IS NOT NULL")):
+        if kind == "codes":
+            keep = used.get(segment, version) == version
+        elif kind == training_vectors.KIND:
+            keep = not training_vectors.has_any(root, catalogue, dead)
+        else:
+            keep = version == snapshot.version
+        if not keep:
+            catalogue.delete("files", f"path = '{file.path}'")
 
 
 def _delete_segments(catalogue: Catalogue, numbers: list[int]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sihash._typing import Array
 from sihash.database import searching
-from sihash.database.answers import Answer
+from sihash.database.answers import Answer, Id
 from sihash.database.errors import DatabaseError
 from sihash.database.evaluating import Asked, scores_of
 from sihash.database.snapshot import Snapshot
@@ -19,7 +19,7 @@ from sihash.ranking.sketch import N_BYTES as SKETCH_BYTES
 LABEL_BYTES, VECTOR_NUMBER_BYTES = 4, 4
 
 
-def own_row(snapshot: Snapshot, asked: Asked, thumbnail: Callable[[int], bytes | None]) -> AlternativeScore:
+def own_row(snapshot: Snapshot, asked: Asked, thumbnail: Callable[[Id], bytes | None]) -> AlternativeScore:
     """How the default ranking answers the queries. Bytes are all that it reads of an item, on disk or not."""
     wanted = searching.wanted(10, None, None, None)
 

@@ -16,31 +16,50 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import changes, comparing, evaluating, exporting, inspecting, searching, updating
+from sihash.checks import check_count
+from sihash.database import (
+    changes,
+    comparing,
+    doctor,
+    evaluating,
+    exporting,
+    inspecting,
+    merging,
+    present,
+    reencoding,
+    searching,
+    updating,
+)
 from sihash.database.answers import (
     AddReport,
     Answer,
     Classification,
     CompactReport,
     Evaluation,
+    Id,
     Item,
     Label,
+    MergeReport,
     Problem,
+    RelabelReport,
     RemoveReport,
     UndoReport,
     UpdateReport,
     Version,
 )
 from sihash.database.catalogue import refuse_missing
-from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
+from sihash.database.findings import Diagnosis
+from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
 from sihash.database.served import reach
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.sources import Features, ImageSource, Nothing, open_source
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
+from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.labels import several
 
@@ -92,13 +111,15 @@ class ImageDatabase:
         labels: Any = None,
         *,
         names: Sequence[str] | None = None,
+        ids: Any = None,
+        columns: Any = None,
         n_bits: int | None = None,
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
         index: str = "auto",
         thumbnails: bool = True,
-        train_per_class: int | None = None,
+        training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
         **sih_params: Any,
     ) -> Self:
@@ -117,6 +138,13 @@ class ImageDatabase:
             One an item, None for an item without; a CSV or JSONL file with a row (file, label) an item.
         names : sequence of str, optional
             What the items are called; the default follows from the source.
+        ids : sequence or str, optional
+            The user's own ids, text or whole numbers, one an item; or the name of the column of the source
+            that holds them. The default is a column ``id``, the paths of files in folders and archives, or
+            the number of the item.
+        columns : mapping, DataFrame or names, optional
+            What else is known of the items: values by name. Or the names of the columns of the source to
+            keep; the default is all.
         n_bits : int, optional
             Bits of a code; the default goes by the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
@@ -127,15 +155,16 @@ class ImageDatabase:
             As `sihash.index.open_index` knows it; "auto" scans all codes, and above two million takes FAISS.
         thumbnails : bool
             Whether small pictures are kept, to show answers with.
-        train_per_class : int, optional
-            Learn from so many items of each class at most; the default is all.
+        training_rows : int or "all"
+            Learn from so many items at most, near enough: a fair sample of every class. Creating and updating
+            a large collection then cost what these rows cost.
         progress : callable
             Called with what is being done and how much of it is done, 0…1.
         """
         from sihash.hashing import SIH  # scikit-learn, which searches have no use for
 
         root = Path(path).expanduser().absolute()
-        opened = open_source(source, labels, names)
+        opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
             name, options = "gist" if features == "auto" else features, feature_options or {}
@@ -151,12 +180,38 @@ class ImageDatabase:
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
-        report = changes.create(root, opened, hasher, n_bits, meta, train_per_class, progress or silent)
+        report = changes.create(
+            root, opened, hasher, n_bits, meta, check_budget(training_rows), progress or silent
+        )
         database = cls(root)
         database.created_ = report
         return database
 
+    @classmethod
+    def merge(
+        cls,
+        path: str | os.PathLike[str],
+        first: str | os.PathLike[str],
+        second: str | os.PathLike[str],
+        *,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Make a database at ``path`` with the items of two others that share a model, and open it.
+
+        They do if one began as a copy of the other and neither was updated since. An item of the second
+        that the first has, too (the same id, content, label and columns; without an id of its own, the same
+        content), comes once. Two different items under one id are refused. Numbers of the second's items
+        change. The report is ``merged_`` of what is returned.
+        """
+        root = Path(path).expanduser().absolute()
+        with cls(first) as one, cls(second) as other:
+            report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, progress or silent)))
+        database = cls(root)
+        database.merged_ = report
+        return database
+
     created_: AddReport
+    merged_: MergeReport
 
     def close(self) -> None:
         """Let go of files; the database is not to be used afterwards."""
@@ -214,6 +269,7 @@ class ImageDatabase:
         radius: int | None = None,
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
+        where: str | None = None,
     ) -> list[Answer]:
         """The best items for each query: ``k`` of them (10), or all within Hamming distance ``radius``.
 
@@ -223,10 +279,11 @@ class ImageDatabase:
         ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or "hamming"
         (`sihash.ranking.ranker`). The score of a hit is that of the ranking: larger is better, and scores of
         one query can be compared with each other.
-        ``classes`` restricts the answers to items of these labels.
+        ``classes`` restricts the answers to items of these labels, ``where`` to those whose columns meet
+        conditions, as in ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
         """
         X = self._vectors(queries)
-        ask = searching.wanted(k, radius, rank, classes)
+        ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             fitting = searching.fitting(snapshot, X)
@@ -236,16 +293,17 @@ class ImageDatabase:
 
     def search_ids(
         self,
-        ids: Iterable[int],
+        ids: Iterable[Id],
         *,
         k: int | None = None,
         radius: int | None = None,
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
+        where: str | None = None,
     ) -> list[Answer]:
         """As `search`, with items of the database as the queries; each is left out of its own answer."""
         numbers = list(ids)
-        ask = searching.wanted(k, radius, rank, classes)
+        ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
             own = snapshot.living(numbers)
@@ -277,15 +335,21 @@ class ImageDatabase:
         labels: Any = None,
         *,
         names: Sequence[str] | None = None,
+        ids: Any = None,
+        columns: Any = None,
+        replace: bool = False,
         progress: Progress | None = None,
     ) -> AddReport:
         """Add items; they can be found when this returns, and the next update learns from their labels.
 
         Content that is there already is skipped, what cannot be read is rejected; both are in the report.
+        ``ids`` and ``columns`` are as in `create`. What comes under the id of an item that is there is
+        skipped if all of it is the same; else it is refused, or takes the item's place with ``replace``.
         """
-        return changes.add(self._reader, open_source(source, labels, names), progress or silent)
+        opened = open_source(source, labels, names, ids, columns, replace)
+        return changes.add(self._reader, opened, progress or silent)
 
-    def remove(self, ids: Iterable[int]) -> RemoveReport:
+    def remove(self, ids: Iterable[Id]) -> RemoveReport:
         """Remove items; no search in any process finds them once this returns."""
         return changes.remove(self._reader, list(ids))
 
@@ -293,21 +357,40 @@ class ImageDatabase:
         """Remove all items of some classes, or of one."""
         return changes.remove(self._reader, None, several(labels))
 
+    def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
+        """Give items another label, known or new, or with None take it away; all of them or none.
+
+        Searches, filters and evaluations go by it at once; the next update learns from it.
+        """
+        return changes.relabel(self._reader, list(ids), label)
+
+    def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
+        """As `relabel`, all items of some classes: several classes become one, or one gets another name."""
+        return changes.relabel(self._reader, None, label, list(labels))
+
     def update(
         self,
-        strategy: Literal["incremental", "scratch"] = "incremental",
+        strategy: Literal["incremental", "relearn"] = "incremental",
         *,
+        reencode: bool = False,
         compare: bool = False,
         progress: Progress | None = None,
     ) -> UpdateReport:
         """Learn the hash functions of the collection as it is now; searches go on, then switch at once.
 
-        ``compare`` also learns from scratch, to tell the mAP of the three ways to live with a change.
+        Classes keep their code words, so items keep their codes: no item is encoded again, and cost goes by
+        the change and by ``training_rows``. ``strategy="relearn"`` draws words again, from scratch, and
+        encodes everything. ``reencode`` encodes items whose codes are older than the hash functions; it can
+        be stopped at any moment and goes on where it was. ``compare`` also learns from scratch, to tell the
+        mAP of the three ways to live with a change.
         """
-        return updating.update(self.path, strategy, compare, progress or silent)
+        report = updating.update(self.path, strategy, compare, progress or silent)
+        if reencode:
+            report = reencoding.reencode(self.path, report, progress or silent)
+        return report
 
     def undo(self) -> UndoReport:
-        """Take back the last add, remove or update that was not taken back yet."""
+        """Take back the last add, remove, relabel or update that was not taken back yet."""
         return changes.undo(self._reader)
 
     def compact(self) -> CompactReport:
@@ -334,37 +417,66 @@ class ImageDatabase:
 
         return self._read(work)
 
-    def items(self, offset: int = 0, limit: int = 100, classes: Iterable[Any] | None = None) -> list[Item]:
-        """Items in the order of their ids."""
+    def items(
+        self,
+        offset: int = 0,
+        limit: int = 100,
+        classes: Iterable[Any] | None = None,
+        where: str | None = None,
+    ) -> list[Item]:
+        """Items in the order in which they came, of some classes, or whose columns meet conditions."""
         labels = None if classes is None else list(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
-            ids = snapshot.places.live_ids() if labels is None else snapshot.ids_of(labels)
-            return self._items(snapshot, ids[offset : offset + limit])
+            some = searching.numbers_allowed(snapshot, labels, where)
+            numbers = snapshot.places.live_ids() if some is None else some
+            return self._items(snapshot, numbers[offset : offset + limit])
 
         return self._read(work)
 
-    def item(self, id: int) -> Item:
+    def id_of(self, text: str) -> Id:
+        """The id that is meant by text on a command line or in an address: 17 by "17", if that is a number
+        here. The text itself if no item has such an id.
+        """
+
+        def work(snapshot: Snapshot) -> Id:
+            rows = present.rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
+            return written(text, [of_row(row[0], row[5]) for row in rows.values()])
+
+        return self._read(work)
+
+    def item(self, id: Id) -> Item:
         """One item; `NoSuchItem` if it is not there."""
         return self._read(lambda snapshot: self._items(snapshot, snapshot.living([id]))[0])
 
-    def _items(self, snapshot: Snapshot, ids: Array) -> list[Item]:
-        rows = list(snapshot.catalogue.rows_in("items", "id", ids.tolist()))
-        if len(rows) < len(ids):
+    def _items(self, snapshot: Snapshot, numbers: Array) -> list[Item]:
+        rows = list(snapshot.catalogue.rows_in("items", "id", numbers.tolist()))
+        if len(rows) < len(numbers):
             raise snapshot.catalogue.corrupt("items are missing")
         out = []
-        for (number, operation, label, name, content), code in zip(rows, snapshot.codes(ids), strict=True):
+        codes, columns = snapshot.codes(numbers), snapshot.places.columns(numbers)
+        labels = snapshot.labels(numbers)
+        for row, label, code, said in zip(rows, labels, codes, columns, strict=True):
+            number, operation, _, name, content, given, _ = row
             about = snapshot.log.operations[operation]
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
-            label = snapshot.classes.get(label)
-            out.append(Item(number, label, name, path, about.version, content.hex(), code.tobytes()))
+            own = of_row(number, given)
+            out.append(Item(own, label, name, path, about.version, content.hex(), code.tobytes(), said))
         return out
 
-    def thumbnail(self, id: int) -> bytes | None:
-        """A small JPEG of an item, if one is kept."""
-        rows = self._reader.catalogue.rows("thumbnails", "id = ?", (int(id),))
-        return rows[0][1] if rows else None
+    def thumbnail(self, id: Id) -> bytes | None:
+        """A small JPEG of an item, if it is there and one is kept."""
+
+        def work(snapshot: Snapshot) -> bytes | None:
+            try:
+                (number,) = snapshot.living([id]).tolist()
+            except NoSuchItem:  # the item of an earlier answer, say
+                return None
+            rows = snapshot.catalogue.rows("thumbnails", "id = ?", (number,))
+            return rows[0][1] if rows else None
+
+        return self._read(work)
 
     def labels(self) -> list[Label]:
         """Labels of the classes that have items, in the order in which they came."""
@@ -372,9 +484,12 @@ class ImageDatabase:
             lambda snapshot: [label for label in inspecting.class_sizes(snapshot) if label is not None]
         )
 
-    def info(self) -> dict[str, Any]:
-        """What the database is and holds, in plain types."""
-        return self._read(lambda s: inspecting.describe(self.path, s.catalogue, s))
+    def info(self, where: str | None = None) -> dict[str, Any]:
+        """What the database is and holds, in plain types.
+
+        With ``where``, items and classes are counted among the items whose columns meet these conditions.
+        """
+        return self._read(lambda s: inspecting.describe(self.path, s.catalogue, s, where))
 
     def bits(self) -> Bits:
         """How the bits are used: their balance, and the mean margin of every class in each."""
@@ -432,7 +547,7 @@ class ImageDatabase:
         opened = open_source(source, labels)
         if isinstance(opened, ImageSource):
             opened.features = self.features
-        blocks = list(opened.blocks(lambda _: {}))
+        blocks = list(opened.blocks(Nothing()))
         if opened.rejects:
             first = opened.rejects[0]
             warnings.warn(
@@ -447,6 +562,18 @@ class ImageDatabase:
         if None in y:
             raise DatabaseError("Queries to evaluate with need a label each.")
         return self._vectors(X), y
+
+    def doctor(self, limit: int = 100) -> Diagnosis:
+        """Labels that look wrong or are in conflict, most certain first, each with what mends it.
+
+        Of each kind of finding at most ``limit`` are listed; ``found`` counts all. In large collections
+        samples are examined, so that it takes minutes at most; the ``note`` says so. Nothing is changed.
+        """
+        try:
+            check_count("limit", limit)
+        except ValueError as error:
+            raise DatabaseError(str(error)) from None
+        return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""

@@ -1,8 +1,15 @@
-"""A database as one file for others: Parquet, or NumPy's npz."""
+"""A database as one file for others, and for `create`: Parquet, or NumPy's npz.
+
+Both hold the vectors, ``id``, ``label`` (npz: ``y``), ``name``, the codes and every column. What is missing
+is null in Parquet; in an npz file an array ``price.missing`` beside ``price`` marks it. A column whose name
+has a meaning in the file has ``column.`` before it. Ids or labels of which some are numbers and others text
+are written as JSON, and the file says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,10 +17,16 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.catalogue import Catalogue
+from sihash.database.columns import Column, Table, joined
 from sihash.database.errors import DatabaseError
+from sihash.database.ids import of_row
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
+from sihash.datasets.vectors import LABEL_COLUMNS, NPZ_OWN, PREFIX, VECTOR_COLUMNS
 from sihash.wholefile import whole_file
+
+PARQUET_OWN = ("id", "name", "sha256", "code", *LABEL_COLUMNS, *VECTOR_COLUMNS)
+MOST_TEXT = 1 << 30  # bytes of a column of text in an npz file, where every row takes as much as the longest
 
 
 def export(snapshot: Snapshot, catalogue: Catalogue, path: Path) -> None:
@@ -38,11 +51,32 @@ def _parts(snapshot: Snapshot, catalogue: Catalogue) -> Iterator[tuple[Segment, 
         yield segment, rows, items
 
 
-def _are_numbers(snapshot: Snapshot) -> bool:
-    """Whether all labels fit a column of numbers; otherwise all are written as text."""
-    return all(
-        isinstance(label, int) and -(1 << 63) <= label < 1 << 63 for label in snapshot.classes.values()
-    )
+def _are_numbers(values: Sequence[Any]) -> bool | None:
+    """Whether values are all whole numbers of 64 bits (True), all text (False), or neither (None)."""
+    if all(isinstance(value, str) for value in values):
+        return False
+    return True if all(isinstance(v, int) and -(1 << 63) <= v < 1 << 63 for v in values) else None
+
+
+def _ids_are_numbers(catalogue: Catalogue, snapshot: Snapshot) -> bool | None:
+    """As `_are_numbers`, of the ids of living items."""
+    kinds = set()
+    for _, _, items in _parts(snapshot, catalogue):
+        kinds |= {type(of_row(item[0], item[5])) for item in items}
+    return None if len(kinds) > 1 else kinds != {str}
+
+
+def _own_name(name: str, own: Sequence[str]) -> str:
+    """The name of a column in a file where some names have a meaning."""
+    taken = name in own or name.startswith(PREFIX) or name.endswith(".missing")
+    return f"{PREFIX}{name}" if taken else name
+
+
+def _plain(values: list[Any], numbers: bool | None) -> list[Any]:
+    """Values as they are, or as JSON where they are of two kinds."""
+    if numbers is not None:
+        return values
+    return [None if v is None else json.dumps(v, ensure_ascii=False) for v in values]
 
 
 def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None:
@@ -51,55 +85,110 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> 
         from pyarrow import parquet
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'sihash[parquet]'.") from None
-    numbers = _are_numbers(snapshot)
-    label_kind = pyarrow.int64() if numbers else pyarrow.string()
+    numeric_ids = _ids_are_numbers(catalogue, snapshot)
+    numeric_labels = _are_numbers(list(snapshot.classes.values()))
+    kinds = _kinds(snapshot)
+    types = {"text": pyarrow.string(), "true or false": pyarrow.bool_(), "whole": pyarrow.int64()}
+    text_or_number = {True: pyarrow.int64(), False: pyarrow.string(), None: pyarrow.string()}
+    coded = [name for name, kind in (("id", numeric_ids), ("label", numeric_labels)) if kind is None]
     schema = pyarrow.schema(
         [
-            ("id", pyarrow.int64()),
-            ("label", label_kind),
+            ("id", text_or_number[numeric_ids]),
+            ("label", text_or_number[numeric_labels]),
             ("name", pyarrow.string()),
             ("sha256", pyarrow.binary(32)),
             ("code", pyarrow.binary(snapshot.n_bytes)),
             ("vector", pyarrow.list_(pyarrow.float32(), snapshot.width)),
+            *((_own_name(n, PARQUET_OWN), types.get(kind, pyarrow.float64())) for n, kind in kinds.items()),
         ],
-        metadata={"n_bits": str(snapshot.n_bits), "version": str(snapshot.version)},
+        metadata={
+            "n_bits": str(snapshot.n_bits),
+            "version": str(snapshot.version),
+            "sihash own": "sha256 code",
+            "sihash json": " ".join(coded),
+        },
     )
     with parquet.ParquetWriter(file, schema) as out:
         for segment, rows, items in _parts(snapshot, catalogue):
-            labels = [snapshot.classes.get(item[2]) for item in items]
+            ids = _plain([of_row(item[0], item[5]) for item in items], numeric_ids)
+            labels = _plain(snapshot.labels(segment.ids[rows]), numeric_labels)
             flat = pyarrow.array(np.ascontiguousarray(segment.vectors[rows]).reshape(-1))
-            columns = [
-                pyarrow.array(segment.ids[rows]),
-                pyarrow.array(
-                    labels if numbers else [None if v is None else str(v) for v in labels], label_kind
-                ),
-                pyarrow.array([item[3] for item in items], pyarrow.string()),
-                pyarrow.array([item[4] for item in items], pyarrow.binary(32)),
-                pyarrow.array(
-                    [code.tobytes() for code in segment.codes[rows]], pyarrow.binary(snapshot.n_bytes)
-                ),
+            said = segment.columns.take(rows).columns
+            values: list[Any] = [
+                ids,
+                labels,
+                [item[3] for item in items],
+                [item[4] for item in items],
+                [code.tobytes() for code in segment.codes[rows]],
                 pyarrow.FixedSizeListArray.from_arrays(flat, snapshot.width),
+                *(said[name].tolist() if name in said else [None] * len(rows) for name in kinds),
             ]
-            out.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
+            arrays = [
+                v if isinstance(v, pyarrow.Array) else pyarrow.array(v, field.type)
+                for v, field in zip(values, schema, strict=True)
+            ]
+            out.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _kinds(snapshot: Snapshot) -> dict[str, str]:
+    """Kinds of the columns that living items have; "whole" for numbers that are whole in all segments."""
+    kinds: dict[str, str] = {}
+    for segment in snapshot.places.segments:
+        for name, column in segment.columns.take(segment.alive).columns.items():
+            if column.missing.all():
+                continue
+            kind = "whole" if column.values.dtype == np.int64 else column.kind
+            kinds[name] = kind if kinds.get(name, kind) == kind else "number"
+    return kinds
 
 
 def _write_npz(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None:
-    """``X``, ``y``, ``ids``, ``names``, ``codes``, ``n_bits``; ``y`` of an unlabelled item is "" or −1."""
-    ids, labels, names = [], [], []
+    """``X``, ``y``, ``id``, ``name``, ``codes``, ``n_bits``, and the columns."""
+    numbers, ids, labels, names = [np.empty(0, dtype=np.int64)], [], [], []
+    tables: list[Table] = []
     for segment, rows, items in _parts(snapshot, catalogue):
-        ids.append(segment.ids[rows])
-        labels += [snapshot.classes.get(item[2]) for item in items]
+        numbers.append(segment.ids[rows])
+        ids += [of_row(item[0], item[5]) for item in items]
+        labels += snapshot.labels(segment.ids[rows])
         names += [item[3] for item in items]
-    numbers = _are_numbers(snapshot)
-    missing: Any = -1 if numbers else ""
-    y = np.array([missing if label is None else label if numbers else str(label) for label in labels])
-    every = np.concatenate([np.empty(0, dtype=np.int64), *ids])
-    np.savez(
-        file,
-        X=snapshot.vectors(every),
-        y=y,
-        ids=every,
-        names=np.array(names, dtype=str),
-        codes=snapshot.codes(every),
-        n_bits=np.array(snapshot.n_bits),
-    )
+        tables.append(segment.columns.take(rows))
+    every = np.concatenate(numbers)
+    numeric_ids = _are_numbers(ids)
+    numeric_labels = _are_numbers([label for label in labels if label is not None])
+    coded = [name for name, kind in (("id", numeric_ids), ("y", numeric_labels)) if kind is None]
+    arrays: dict[str, Any] = {
+        "X": snapshot.vectors(every),
+        "id": _texts("id", _plain(ids, numeric_ids)),
+        "name": _texts("name", names),
+        "codes": snapshot.codes(every),
+        "n_bits": np.array(snapshot.n_bits),
+        "json": np.array(coded, dtype=str),
+    }
+    missing: Any = -1 if numeric_labels else ""
+    y = [missing if label is None else label for label in _plain(labels, numeric_labels)]
+    arrays |= _marked("y", _texts("y", y), np.array([label is None for label in labels], dtype=bool))
+    for name, column in joined(tables).columns.items() if tables else ():
+        arrays |= _marked(
+            _own_name(name, (*NPZ_OWN, "file", "allow_pickle")), _array(name, column), column.missing
+        )
+    np.savez(file, **arrays)
+
+
+def _marked(name: str, values: Array, missing: Array) -> dict[str, Array]:
+    return {name: values, f"{name}.missing": missing} if missing.any() else {name: values}
+
+
+def _array(name: str, column: Column) -> Array:
+    if column.kind != "text":
+        return column.values
+    return _texts(name, ["" if value is None else value for value in column.tolist()])
+
+
+def _texts(name: str, values: list[Any]) -> Array:
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+    if 4 * longest * len(values) > MOST_TEXT:
+        raise DatabaseError(
+            f"Column {name!r} has a text of {longest:,} characters, and an .npz file would give every item "
+            "as much room; export to .parquet."
+        )
+    return np.array(values)

@@ -16,7 +16,7 @@ from sihash.database.answers import Problem
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
-from sihash.database.updating import to_learn_from, training_ids
+from sihash.database.updating import n_waiting
 from sihash.evaluation import bit_statistics
 from sihash.ranking import DEFAULT
 
@@ -35,20 +35,22 @@ class Bits:
     margins: Array
 
 
-def describe(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> dict[str, Any]:
-    """The facts in plain types."""
-    sizes = class_sizes(snapshot)
+def describe(
+    root: Path, catalogue: Catalogue, snapshot: Snapshot, where: str | None = None
+) -> dict[str, Any]:
+    """The facts in plain types; items and classes are counted among those that meet ``where``."""
+    sizes = class_sizes(snapshot, where)
     undoable = snapshot.log.undoable()
-    known = training_ids(root, catalogue, snapshot.version)
     return {
         "path": str(root),
         "format": snapshot.meta["format"],
         "version": snapshot.version,
         "operation": snapshot.operation,
-        "n_items": snapshot.n_items,
+        "n_items": sum(sizes.values()),
         "n_unlabelled": sizes.pop(None, 0),
         "classes": sizes,
-        "n_waiting": len(np.setxor1d(known, to_learn_from(snapshot, known)[0])),
+        "columns": snapshot.log.columns,
+        "n_waiting": n_waiting(root, catalogue, snapshot),
         "n_bits": snapshot.n_bits,
         "n_features": snapshot.width,
         "features": snapshot.meta["features"]["name"],
@@ -82,9 +84,12 @@ def _n_bytes(root: Path) -> int:
     return total
 
 
-def class_sizes(snapshot: Snapshot) -> dict[Any, int]:
-    """How many living items each class has; None stands for the unlabelled."""
-    numbers = snapshot.places.live_classes()
+def class_sizes(snapshot: Snapshot, where: str | None = None) -> dict[Any, int]:
+    """How many living items, of those that meet ``where``, each class has; None stands for the unlabelled."""
+    if where is None:
+        numbers = snapshot.places.live_classes()
+    else:
+        numbers = snapshot.places.classes(snapshot.matching(where))
     values, counts = np.unique(numbers, return_counts=True)
     return {
         snapshot.classes[int(value)] if value >= 0 else None: int(count)
@@ -138,7 +143,7 @@ def _missing_files(root: Path, catalogue: Catalogue) -> list[Problem]:
     """What the version in force needs and the catalogue does not name."""
     try:
         snapshot = Snapshot(root, catalogue)  # needs the hash functions, and codes of all that lives
-        for kind in ("learner", "training"):
+        for kind in ("training-state", "training"):
             catalogue.file_of_version(kind, snapshot.version)
     except DatabaseError as error:
         return [Problem(FILE, str(error))]

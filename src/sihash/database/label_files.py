@@ -7,13 +7,15 @@ import io
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from sihash.database.answers import Label
 from sihash.database.errors import DatabaseError
 from sihash.database.texts import plain_label, printable
+from sihash.datasets.dataset import Asked
+from sihash.datasets.tables import FILE_COLUMNS, read_cells, read_columns
 
 _JSON_LINES = (".jsonl", ".ndjson")
 
@@ -40,15 +42,52 @@ def labels_by_name(path: Path, names: list[str]) -> list[Label]:
     there is only one item and one row that it can mean.
     """
     label_of = _table(path)
-    row_of = {name: name for name in names if name in label_of}
-    row_of |= _by_ending(
-        [name for name in names if name not in row_of], {row for row in label_of if row not in row_of}
-    )
+    row_of = _rows_of(names, label_of)
     if not row_of:
         raise DatabaseError(
             f"None of the {len(names)} items is named in {path}; its first column names files."
         )
     return [label_of[row_of[name]] if name in row_of else None for name in names]
+
+
+def columns_by_name(
+    path: Path, names: list[str], asked: Asked
+) -> tuple[list[Any] | None, dict[str, list[Any]]]:
+    """Ids, if the file has a column of them, and other columns that it has beside file and label.
+
+    For that it needs a header whose first column is ``file``; JSON lines have their names with them.
+    """
+    lines = path.suffix.lower() in _JSON_LINES
+    if not lines and read_cells(path)[0][0].lower() not in FILE_COLUMNS:
+        return None, {}
+    columns = read_columns(path)
+    file, label = ("file", "label") if lines else list(columns)[:2]
+    files = [_plain_name(value) for value in columns.pop(file)]
+    columns.pop(label)
+    row_of = _rows_of(names, dict.fromkeys(files))
+    number_of = {name: number for number, name in enumerate(files)}
+    rows = [number_of[row_of[name]] if name in row_of else None for name in names]
+    try:
+        id_column = asked.id_column(list(columns), ("id",), str(path))
+        chosen = asked.chosen([name for name in columns if name != id_column], str(path))
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
+    ids = None
+    if id_column is not None:
+        missing = [name for name, row in zip(names, rows, strict=True) if row is None]
+        if missing:
+            raise DatabaseError(f"{path} has ids and does not name {missing[0]}; every item needs one then.")
+        ids = [columns[id_column][row] for row in rows if row is not None]
+    values = {name: [None if row is None else columns[name][row] for row in rows] for name in chosen}
+    return ids, values
+
+
+def _rows_of(names: list[str], rows: Mapping[str, Any]) -> dict[str, str]:
+    """Names of items, and the names of rows that mean them."""
+    row_of = {name: name for name in names if name in rows}
+    return row_of | _by_ending(
+        [name for name in names if name not in row_of], {row for row in rows if row not in row_of}
+    )
 
 
 def _by_ending(names: Iterable[str], rows: set[str]) -> dict[str, str]:
@@ -75,13 +114,17 @@ def _endings(name: str) -> list[str]:
 def _table(path: Path) -> dict[str, Label]:
     label_of: dict[str, Label] = {}
     for file, value in _rows(path):
-        name = printable(str(file)).replace("\\", "/").removeprefix("./")
+        name = _plain_name(file)
         label = plain_label(None if value == "" else value)
         if label_of.setdefault(name, label) != label:
             raise DatabaseError(
                 f"{path} gives {name} the labels {label_of[name]!r} and {label!r}; leave one."
             )
     return label_of
+
+
+def _plain_name(file: Any) -> str:
+    return printable(str(file)).replace("\\", "/").removeprefix("./")
 
 
 def _rows(path: Path) -> list[tuple[Any, Any]]:

@@ -88,9 +88,10 @@ def rows_left_out(hasher: SIH) -> Array:
 def learn_weights(
     hasher: SIH, sketcher: Sketcher, places: Places, labels: Mapping[int, Any], left_out: Array
 ) -> Weights:
-    """Weights of the score for a collection with these hash functions and the codes that they give.
+    """Weights of the score for a collection with these hash functions and the codes that it has.
 
-    Items that the hash functions were learned from ask for all others, as if they had been left out.
+    ``places`` holds the items that the hash functions were learned from. Some of them ask for the others, as
+    if they had been left out.
     """
     near = ScanIndex(n_bits_near(hasher.n_bits))
     for segment in places.segments:

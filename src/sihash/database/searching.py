@@ -11,9 +11,10 @@ import numpy as np
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.codes import pack, sign
-from sihash.database.answers import Answer, Hit
+from sihash.database.answers import Answer, Hit, Id
 from sihash.database.catalogue import Catalogue
 from sihash.database.errors import DatabaseError
+from sihash.database.ids import of_row
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, describe, open_source
 from sihash.index.base import check_radius
@@ -28,16 +29,23 @@ DEFAULT_K = 10
 class Wanted:
     """What is to be found: the ``k`` best; with a ``radius`` all within it (``k`` None), or the best of them.
 
-    Of ``classes`` only, if given.
+    Of ``classes`` only, and where columns meet the conditions ``where``, if given.
     """
 
     k: int | None
     radius: int | None
     rank: Rank
     classes: list[Any] | None
+    where: str | None = None
 
 
-def wanted(k: int | None, radius: int | None, rank: str | None, classes: Iterable[Any] | None) -> Wanted:
+def wanted(
+    k: int | None,
+    radius: int | None,
+    rank: str | None,
+    classes: Iterable[Any] | None,
+    where: str | None = None,
+) -> Wanted:
     """What the caller asked for, checked."""
     try:
         if k is not None:
@@ -46,7 +54,7 @@ def wanted(k: int | None, radius: int | None, rank: str | None, classes: Iterabl
             k = DEFAULT_K
         if radius is not None:
             check_radius(radius)
-        return Wanted(k, radius, check_rank(rank), None if classes is None else list(classes))
+        return Wanted(k, radius, check_rank(rank), None if classes is None else list(classes), where)
     except ValueError as error:
         raise DatabaseError(str(error)) from None
 
@@ -110,7 +118,7 @@ def answers(
     catalogue: Catalogue,
     X: Array,
     ask: Wanted,
-    thumbnail: Callable[[int], bytes | None],
+    thumbnail: Callable[[Id], bytes | None],
     own: Array | None = None,
 ) -> list[Answer]:
     """Answers to queries given by their vectors (n × d); ``own`` are items to leave out, one a query."""
@@ -124,9 +132,14 @@ def answers(
         codes = snapshot.codes(each.ids)
         distances = np.bitwise_count(query ^ codes).sum(axis=1)
         hits = [
-            Hit(number, *rows[number], distance, score, code.tobytes())
-            for number, distance, score, code in zip(
-                each.ids.tolist(), distances.tolist(), each.scores.tolist(), codes, strict=True
+            Hit(*rows[number], distance, score, code.tobytes(), said)
+            for number, distance, score, code, said in zip(
+                each.ids.tolist(),
+                distances.tolist(),
+                each.scores.tolist(),
+                codes,
+                snapshot.places.columns(each.ids),
+                strict=True,
             )
         ]
         remark = looks_like_none(weights) if each.familiar is False and own is None else None
@@ -136,7 +149,7 @@ def answers(
 
 def find(snapshot: Snapshot, scores: Array, X: Array, ask: Wanted, own: Array | None) -> list[Found]:
     """Ids and scores of the ranking for each query, best first."""
-    allowed = None if ask.classes is None else snapshot.ids_of(ask.classes)
+    allowed = numbers_allowed(snapshot, ask.classes, ask.where)
     ranker = snapshot.ranker
 
     def one(number: int) -> Found:
@@ -149,6 +162,15 @@ def find(snapshot: Snapshot, scores: Array, X: Array, ask: Wanted, own: Array | 
     return map_threads(one, range(len(X)))
 
 
+def numbers_allowed(snapshot: Snapshot, classes: list[Any] | None, where: str | None) -> Array | None:
+    """Numbers of the items of some classes that meet some conditions, ascending; None if all do."""
+    of_classes = None if classes is None else snapshot.ids_of(classes)
+    if where is None:
+        return of_classes
+    matching = snapshot.matching(where)
+    return matching if of_classes is None else np.intersect1d(of_classes, matching, assume_unique=True)
+
+
 def looks_like_none(weights: Weights) -> str:
     """The remark on a query that is far from everything, with how often it is wrong."""
     return (
@@ -157,10 +179,14 @@ def looks_like_none(weights: Weights) -> str:
     )
 
 
-def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Any, str]]:
-    """Label and name of items by their ids."""
+def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Id, Any, str]]:
+    """Id, label and name of items by their numbers."""
     every = sorted({number for found in ids for number in found.tolist()})
     rows = catalogue.items(every)
     if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
         raise catalogue.corrupt("items are missing")
-    return {number: (snapshot.classes.get(row[2]), row[3]) for number, row in rows.items()}
+    labels = snapshot.labels(np.array(every, dtype=np.int64))
+    return {
+        number: (of_row(number, rows[number][5]), label, rows[number][3])
+        for number, label in zip(every, labels, strict=True)
+    }

@@ -11,6 +11,8 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files
+from sihash.database.answers import Value
+from sihash.database.columns import Table, read_table
 from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
 from sihash.kernel import row_blocks
@@ -27,8 +29,8 @@ FOLDER = "segments"
 class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
-    ``alive`` says which of them are part of the collection now; it is the only thing that changes. ``codes``
-    are those of the model version that the holder of the segment works with.
+    ``alive`` says which of them are part of the collection now, ``classes`` are their labels of now; nothing
+    else changes. ``codes`` were made by ``code_version``, which may be older than the model in force.
     """
 
     root: Path
@@ -38,6 +40,15 @@ class Segment:
     features: Written
     codes: Array
     alive: Array
+    columns_file: Written | None = None
+    code_version: int = 0
+
+    @cached_property
+    def columns(self) -> Table:
+        """What the source said of the items beside their labels."""
+        if self.columns_file is None:
+            return Table(len(self.ids), {})
+        return read_table(self.root, self.columns_file)
 
     @cached_property
     def ids(self) -> Array:
@@ -45,7 +56,17 @@ class Segment:
 
     @cached_property
     def classes(self) -> Array:
-        return np.ascontiguousarray(self.rows["class"])
+        """Class numbers; items that were relabelled have others than in ``rows``."""
+        return self.rows["class"].copy()
+
+    @property
+    def is_relabelled(self) -> bool:
+        return not np.array_equal(self.classes, self.rows["class"])
+
+    @property
+    def rows_now(self) -> Array:
+        """The rows with the labels of now in them."""
+        return make_rows(self.ids, self.classes, self.sketches)
 
     @property
     def sketches(self) -> Array:
@@ -149,6 +170,15 @@ class Places:
             out[places] = segment.classes[rows]
         return out
 
+    def columns(self, ids: Array) -> list[dict[str, Value]]:
+        """What the columns say of items, in the order of ``ids``."""
+        out: list[dict[str, Value]] = [{}] * len(ids)
+        for segment, places, rows in self._find_all(ids):
+            if segment.columns_file is not None:
+                for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+                    out[place] = segment.columns.row(row)
+        return out
+
     def sketches(self, ids: Array) -> Array:
         out = np.empty((len(ids), N_BYTES), dtype=np.uint8)
         for segment, places, rows in self._find_all(ids):
@@ -172,6 +202,18 @@ class Places:
                 "The segments do not hold all items that are asked for; verify tells what is wrong."
             )
         return found
+
+    def only(self, ids: Array, vectors: Array) -> Places:
+        """Some items (ids ascending) whose vectors are at hand, in one segment in memory."""
+        rows = make_rows(ids, self.classes(ids), self.sketches(ids))
+        found = self._find_all(ids)
+        codes = np.empty((len(ids), found[0][0].codes.shape[1]), dtype=np.uint8)
+        for segment, places, own in found:
+            codes[places] = segment.codes[own]
+        first = found[0][0]
+        one = Segment(first.root, 0, 0, rows, first.features, codes, self.alive(ids))
+        one.vectors = vectors
+        return Places([one])
 
     def live_ids(self) -> Array:
         """Ids of the collection, ascending."""

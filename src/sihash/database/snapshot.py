@@ -7,16 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import n_bytes
-from sihash.database import files
+from sihash.database import files, relabelled, where
 from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
-from sihash.database.errors import DatabaseError, NoSuchItem
+from sihash.database.errors import NoSuchItem
+from sihash.database.present import numbers_of
 from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
 from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
@@ -25,6 +26,11 @@ from sihash.database.texts import plain_label
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.ranking import Ranker, Sketcher, Weights
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
+
+KEPT_FILTERS = 64  # numbers that met the conditions of a search
 
 
 class Log:
@@ -44,10 +50,22 @@ class Log:
             self.undone.add(operation.target)
 
     @property
-    def next_id(self) -> int:
-        """Ids are never given twice, not even those of undone additions."""
+    def next_number(self) -> int:
+        """Numbers are never given twice, not even those of undone additions."""
         stops = (o.details["first_id"] + o.details["n_added"] for o in self.of_kind("create", "add"))
         return max(stops, default=0)
+
+    @property
+    def next_id(self) -> int:
+        """The next number that can be an id: past every one that a user has given."""
+        given = (o.details["largest_id"] + 1 for o in self.of_kind("create", "add"))
+        return max(self.next_number, *given)
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Names and kinds of the columns."""
+        came = [o for o in self.of_kind("create", "add") if o.number not in self.undone]
+        return {name: kind for o in came for name, kind in o.details["columns"].items()}
 
     @property
     def next_version(self) -> int:
@@ -62,9 +80,31 @@ class Log:
             operation = self.operations[number]
             if operation.kind in ("create", "compact"):
                 return None
-            if operation.kind != "undo" and number not in self.undone:
+            if operation.kind not in ("undo", "reencode") and number not in self.undone:
                 return operation
         return None
+
+    def learned(self, version: int) -> Operation:
+        """The operation that a version was learned by."""
+        return next(o for o in reversed(self.of_kind("create", "update")) if o.version == version)
+
+    def words_from(self, version: int) -> int:
+        """The version at which the words of a version were drawn: codes made since then go with it."""
+        return int(self.learned(version).details["words"])
+
+    def codes_from(self, version: int) -> int:
+        """The latest version by which all items that there were got their codes: by learning, or again."""
+        words = self.words_from(version)
+        whole = [o.version for o in self.of_kind("reencode") if o.details["is_last"]]
+        return max([words, *(v for v in whole if self.has_valid_codes(v, version))])
+
+    def has_valid_codes(self, version: int, now: int) -> bool:
+        """Whether codes by ``version`` go with the hash functions of the version ``now``."""
+        gone = {self.operations[number].version for number in self.undone if self._is_update(number)}
+        return self.words_from(now) <= version <= now and version not in gone
+
+    def _is_update(self, number: int) -> bool:
+        return self.operations[number].kind == "update"
 
     def version_before(self, number: int) -> int:
         """The model version in force just before an operation."""
@@ -72,7 +112,9 @@ class Log:
 
 
 class Snapshot:
-    """Segments with the codes of one model version, its hash functions and an index over what is alive.
+    """Segments with their codes, the hash functions of one model version and an index over what is alive.
+
+    Of each segment the codes are the latest that go with these hash functions.
 
     ``lock`` is held by searches together, and alone by `advance`.
     """
@@ -80,28 +122,38 @@ class Snapshot:
     def __init__(self, root: Path, catalogue: Catalogue) -> None:
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names and classes of these items are
-        self._root = root
+        self.root = root
         self._uncoded: set[int] = set()  # segments
         self._ranker: Ranker | None = None
         self._making = Lock()
+        self._matching: dict[tuple[int, str], Array] = {}
         with catalogue.snapshot():
             self.log = Log(catalogue.operations())
             self.meta = catalogue.meta
             self.classes: dict[int, Label] = {n: json.loads(text) for n, text in catalogue.rows("classes")}
             segment_rows = catalogue.rows("segments")
-            found = list(catalogue.files("version IS NULL OR version = ?", (self.version,)))
+            found = list(catalogue.files("segment IS NOT NULL"))
             hash_file = catalogue.file_of_version("hash", self.version)
             sketcher_file = catalogue.file_of_kind("sketcher")
             removed = catalogue.rows("removed")
+            relabelled_rows = catalogue.rows("relabelled")
         self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = HashFunctions.from_file(root / hash_file.path)
-        self._model = hash_file.sha256.hex()
+        self._hash_path = root / hash_file.path
+        self.model = hash_file.sha256.hex()
         self.places = Places(self._load_segments(segment_rows, found))
         ids_removed: dict[int, list[int]] = defaultdict(list)
         for _, operation, number in removed:
             ids_removed[operation].append(number)
-        self._replay(self.log.operations.values(), ids_removed)
+        labels = relabelled.by_operation(relabelled_rows)
+        self._replay(self.log.operations.values(), ids_removed, labels)
+
+    def estimator(self) -> SIH:
+        """The estimator behind `hasher`, for those who learn; it brings scikit-learn."""
+        from sihash.hashing import SIH
+
+        return SIH.load(self._hash_path)
 
     @property
     def operation(self) -> int:
@@ -144,14 +196,24 @@ class Snapshot:
     @property
     def weights(self) -> Weights:
         """Of the ranking, as they were found when the version in force was learned."""
-        learned = [o for o in self.log.of_kind("create", "update") if o.version == self.version]
-        return Weights(**learned[-1].details["ranking"])
+        return Weights(**self.log.learned(self.version).details["ranking"])
 
     def _open_index(self) -> CodeIndex:
         name = self.meta["index"]
-        if not name.startswith("milvus+"):
+        if not self._is_served:
             return open_index(name, self.n_bits)
-        return ServedIndex(name, self.n_bits, self.version, self._model, self.n_items, self.places.alive)
+        # An item keeps its code on a server until all have been encoded again, in a collection of their own.
+        base = self.log.codes_from(self.version)
+        mark = self.log.learned(base).details["model"]
+        return ServedIndex(name, self.n_bits, base, mark, self.n_items, self.places.alive)
+
+    @property
+    def _is_served(self) -> bool:
+        return bool(self.meta["index"].startswith("milvus+"))
+
+    @property
+    def holds_vectors(self) -> bool:
+        return bool(self.meta["features"]["name"] == "none")
 
     @property
     def n_bits(self) -> int:
@@ -171,6 +233,10 @@ class Snapshot:
     def vectors(self, ids: Array) -> Array:
         return self.places.vectors(ids, self.width)
 
+    def labels(self, ids: Array) -> list[Label]:
+        """Labels of items as they are now, in the order of ``ids``; None for none."""
+        return [self.classes.get(number) for number in self.places.classes(ids).tolist()]
+
     def ids_of(self, labels: Iterable[Any]) -> Array:
         """Ids of the living items of some classes; a label that no item has is refused."""
         number_of = {label: number for number, label in self.classes.items()}
@@ -185,38 +251,67 @@ class Snapshot:
         return ids[np.isin(own, numbers)]
 
     def living(self, ids: Iterable[Any]) -> Array:
-        """Ids as an array, in their order; one that the collection does not have is refused."""
-        values = list(ids)
-        if not all(isinstance(value, int | np.integer) and abs(int(value)) < 1 << 62 for value in values):
-            raise DatabaseError(f"Ids are whole numbers, got {values[:3]!r}.")
-        wanted = np.array(values, dtype=np.int64)
-        missing = wanted[~self.places.alive(wanted)]
-        if len(missing):
-            raise NoSuchItem(f"No item has the id {missing[0]}.")
-        return wanted
+        """Numbers of items by their ids, in their order; one that the collection does not have is refused."""
+        return numbers_of(self.catalogue, self.places, ids)
+
+    def matching(self, text: str) -> Array:
+        """Numbers of the living items that meet the conditions of `where`, ascending."""
+        key = (self.operation, text)
+        found = self._matching.get(key)
+        if found is None:
+            conditions = where.parse(text)
+            where.check(conditions, self.log.columns)
+            parts = [
+                segment.ids[  # by places: a mask with every other row takes far longer
+                    np.flatnonzero(
+                        segment.alive & where.matching(conditions, segment.columns, len(segment.ids))
+                    )
+                ]
+                for segment in self.places.segments
+            ]
+            found = np.concatenate([np.empty(0, dtype=np.int64), *parts])
+            found.flags.writeable = False  # so an index may keep what it makes of it
+            if len(self._matching) >= KEPT_FILTERS:
+                self._matching.clear()
+            self._matching[key] = found
+        return found
 
     def _load_segments(self, rows: list[Any], found: list[Any]) -> list[Segment]:
         by_segment: dict[int, dict[str, files.Written]] = defaultdict(dict)
-        for kind, segment, _, file in found:
-            by_segment[segment][kind] = file
-        return [self._load_segment(row, by_segment[row[0]]) for row in rows]
+        codes: dict[int, tuple[int, files.Written]] = {}
+        for kind, segment, version, file in found:
+            if kind != "codes":
+                by_segment[segment][kind] = file
+            elif self.log.has_valid_codes(version, self.version):
+                codes[segment] = max(codes.get(segment, (0, file)), (version, file), key=lambda each: each[0])
+        return [self._load_segment(row, by_segment[row[0]], codes.get(row[0])) for row in rows]
 
-    def _load_segment(self, row: Any, own: dict[str, files.Written]) -> Segment:
+    def _load_segment(
+        self, row: Any, own: dict[str, files.Written], coded: tuple[int, files.Written] | None
+    ) -> Segment:
         number, operation, n = row
         for kind in ("rows", "vectors"):
             if kind not in own:
                 raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
-        rows = files.load_array(self._root, own["rows"])
-        if "codes" in own:
-            codes = files.load_array(self._root, own["codes"])
-        else:  # what was dead when this version was learned has no codes in it, nor any use for them
-            codes = np.zeros((n, self.n_bytes), dtype=np.uint8)
+        rows = files.load_array(self.root, own["rows"])
+        if coded is not None:
+            code_version, codes = coded[0], files.load_array(self.root, coded[1])
+        else:  # what was dead when these words were drawn has no codes, nor any use for them
+            code_version, codes = 0, np.zeros((n, self.n_bytes), dtype=np.uint8)
             self._uncoded.add(number)
         alive = np.zeros(n, dtype=bool)
-        return Segment(self._root, number, operation, rows, own["vectors"], codes, alive)
+        columns = own.get("columns")
+        return Segment(
+            self.root, number, operation, rows, own["vectors"], codes, alive, columns, code_version
+        )
 
-    def _replay(self, operations: Iterable[Operation], removed: dict[int, list[int]]) -> None:
-        """Let each operation do to ``alive`` what it did to the collection."""
+    def _replay(
+        self,
+        operations: Iterable[Operation],
+        removed: dict[int, list[int]],
+        labels: dict[int, relabelled.Relabelled],
+    ) -> None:
+        """Let each operation do to ``alive`` and ``classes`` what it did to the collection."""
         by_operation: dict[int, list[Segment]] = defaultdict(list)
         for segment in self.places.segments:
             by_operation[segment.operation].append(segment)
@@ -230,10 +325,12 @@ class Snapshot:
             ids = np.array(removed.get(number, []), dtype=np.int64)
             for segment, _, rows in self.places.find(ids):
                 segment.alive[rows] = not comes
+            if number in labels:
+                labels[number].replay(self.places, comes)
         for segment in self.places.segments:
             if segment.number in self._uncoded and segment.alive.any():
                 raise self.catalogue.corrupt(
-                    f"it names no codes of segment {segment.number} by version {self.version}"
+                    f"it names no codes of segment {segment.number} that go with version {self.version}"
                 )
 
     def advance(self, catalogue: Catalogue) -> bool:
@@ -243,6 +340,8 @@ class Snapshot:
             touched = {o.target if o.kind == "undo" else o.number for o in new}
             if {o.details.get("undone", o.kind) for o in new} & {"update", "compact"}:
                 return False
+            if self._is_served and any(o.kind == "reencode" and o.details["is_last"] for o in new):
+                return False
             new_classes = catalogue.rows("classes", "number >= ?", (len(self.classes),))
             segment_rows = catalogue.rows("segments", "operation > ?", (self.operation,))
             numbers = [row[0] for row in segment_rows]
@@ -250,17 +349,37 @@ class Snapshot:
             removed: dict[int, list[int]] = defaultdict(list)
             for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
                 removed[operation].append(number)
-        fresh = self._load_segments(segment_rows, [f for f in found if f[2] in (None, self.version)])
+            relabelled_rows = list(catalogue.rows_in("relabelled", "operation", sorted(touched)))
+            again = {k for o in new if o.kind == "reencode" for k in o.details["segments"]}
+            recoded = {
+                segment: file
+                for _, segment, _, file in catalogue.files("kind = 'codes' AND version = ?", (self.version,))
+                if segment in again
+            }
+        fresh = self._load_segments(segment_rows, found)
+        new_codes = {number: files.load_array(self.root, file) for number, file in recoded.items()}
         with self.lock.writing():
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
             self.places.take(fresh)
-            self._replay(new, removed)
+            self._replay(new, removed, relabelled.by_operation(relabelled_rows))
             if self._ranker is not None:
                 self._follow(self._ranker, before)
+            for segment in self.places.segments:
+                if segment.number in new_codes:
+                    self._recode(segment, new_codes[segment.number])
             self.classes.update({number: json.loads(text) for number, text in new_classes})
             for operation in new:
                 self.log.append(operation)
         return True
+
+    def _recode(self, segment: Segment, codes: Array) -> None:
+        """Take new codes of a segment, by the version in force."""
+        segment.codes, segment.code_version = codes, self.version
+        rows, ranker = segment.alive, self._ranker
+        if ranker is not None and rows.any() and not isinstance(ranker.index, ServedIndex):
+            ranker.index.replace(segment.ids[rows], codes[rows])
+            if ranker.near is not None:
+                ranker.near.replace(segment.ids[rows], codes_and_sketches(segment, rows))
 
     def _follow(self, ranker: Ranker, before: dict[int, Array]) -> None:
         """Bring the indexes from what was alive in each segment to what is."""

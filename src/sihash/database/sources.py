@@ -6,30 +6,63 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
-from sihash.database.answers import Label, LabelConflict
+from sihash.database.answers import Id, Label, LabelConflict, Value
+from sihash.database.columns import Table, make_table
 from sihash.database.errors import DatabaseError
-from sihash.database.label_files import is_label_file, labels_by_name
+from sihash.database.ids import plain_ids
+from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.database.segments import rows_of
 from sihash.database.texts import plain_label, printable
 from sihash.datasets import NAMED, Reject
-from sihash.datasets.dataset import Collection
+from sihash.datasets.dataset import NOT_ASKED, Asked, Collection
 from sihash.datasets.loading import read
+from sihash.datasets.tables import is_table
 from sihash.features import extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
 
 THUMBNAIL = 96  # pixels of the longer side
-Known = Callable[[list[bytes]], dict[bytes, Label]]  # the labels of contents that the database had before
+
+
+@dataclass(frozen=True)
+class Present:
+    """An item that the collection has: its number, and what a source would say of it."""
+
+    number: int
+    id: Id
+    content: bytes
+    label: Label
+    columns: dict[str, Value]
+
+
+class Known(Protocol):
+    """What the collection had before."""
+
+    def contents(self, contents: list[bytes]) -> dict[bytes, Label]:
+        """Which of these it has, with their labels."""
+
+    def under(self, ids: list[Id]) -> dict[Id, Present]:
+        """The items that it has under these ids; an id too much like one of its own is refused."""
+
+
+class Nothing:
+    """See `Known`. A collection that has nothing yet."""
+
+    def contents(self, contents: list[bytes]) -> dict[bytes, Label]:
+        return {}
+
+    def under(self, ids: list[Id]) -> dict[Id, Present]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -71,21 +104,27 @@ def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> 
 
 @dataclass
 class Block:
-    """Items in the order of their rows, all lists of one length; thumbnails may be None."""
+    """Items in the order of their rows, all lists of one length; ids and thumbnails may be None."""
 
     vectors: Array
     labels: list[Label]
     names: list[str]
     contents: list[bytes]
     thumbnails: list[bytes | None]
+    ids: list[Id | None]
+    columns: Table
 
 
 class Source:
     """A collection that is read once, from its beginning to its end.
 
-    ``skipped`` names the items whose content was there already, or came before in the source; ``rejects``
-    those that cannot be used; ``conflicts`` those that were skipped, though the label they have here is not
-    that of the item with the same content. All are complete when `blocks` has come to its end.
+    ``ids`` are the user's, or None where items have only their numbers. Items that come under ids that the
+    user said (``ids_said``) are all kept; of others, such as files of a folder, each content once.
+    ``skipped`` names the items that were there already, or whose content came before in the source;
+    ``conflicts`` those of them that have another label here than the item with the same content; ``rejects``
+    those that cannot be used; ``replaced`` are items of the collection whose ids come again,
+    which is refused unless ``replace``. These, and ``taken_ids``, are complete when `blocks` has come to its
+    end.
     """
 
     step = "reading"  # what `blocks` does
@@ -93,10 +132,17 @@ class Source:
     def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
         self.place = place
         self.names, self.labels = names, labels
+        self.ids: Sequence[Id] | None = None
+        self.ids_said = False
+        self.columns = Table(len(names), {})
+        self.replace = False
         self.skipped: list[str] = []
         self.rejects: list[Reject] = []
         self.conflicts: list[LabelConflict] = []
-        self._taken: dict[bytes, Label] = {}  # by content, also of what the database had before
+        self.replaced: list[Present] = []
+        self.taken_ids: list[Id] = []
+        self._taken: dict[bytes, Label] = {}  # by content, also of what the collection had before
+        self._present: dict[Id, Present] = {}  # of the chunk at hand
 
     def __len__(self) -> int:
         return len(self.names)
@@ -108,14 +154,39 @@ class Source:
     def blocks(self, known: Known) -> Iterator[Block]:
         raise NotImplementedError
 
-    def _fresh(self, contents: list[bytes], known: Known) -> Sequence[int]:
-        """Positions of the contents that are new, the first of equal ones."""
-        self._taken.update(known(contents))
+    def _fresh(self, numbers: Sequence[int], contents: list[bytes], known: Known) -> Sequence[int]:
+        """Positions of what is new, the first of equal contents; what comes under an id of the collection is
+        new unless all of it is there already.
+        """
+        if self.ids is not None:
+            return self._fresh_by_id(numbers, contents, known)
+        self._taken.update(known.contents(contents))
         seen = self._taken.keys() & contents
         if not seen and len(set(contents)) == len(contents):
             return range(len(contents))
         first = {content: k for k, content in reversed(list(enumerate(contents))) if content not in seen}
         return sorted(first.values())
+
+    def _fresh_by_id(self, numbers: Sequence[int], contents: list[bytes], known: Known) -> Sequence[int]:
+        assert self.ids is not None
+        own = [self.ids[number] for number in numbers]
+        self._present = known.under(own)
+        seen: set[bytes] = set()
+        if not self.ids_said:
+            self._taken.update(known.contents(contents))
+            seen = self._taken.keys() & contents
+        fresh = []
+        for k, (number, id, content) in enumerate(zip(numbers, own, contents, strict=True)):
+            present = self._present.get(id)
+            if present is None:
+                new = self.ids_said or content not in seen
+            else:
+                said = (content, self.labels[number], self.columns.row(number))
+                new = said != (present.content, present.label, present.columns)
+            if new:
+                fresh.append(k)
+                seen.add(content)
+        return fresh
 
     def _sort_out(
         self, numbers: Sequence[int], contents: list[bytes], fresh: Sequence[int], reasons: dict[bytes, str]
@@ -132,10 +203,44 @@ class Source:
                     self.rejects.append(Reject(name, reasons[contents[k]]))
                 else:
                     self.skipped.append(name)
-                    here, kept = self.labels[numbers[k]], self._taken[contents[k]]
+                    here = self.labels[numbers[k]]
+                    kept = self._taken.get(contents[k], here)
                     if here is not None and here != kept:
                         self.conflicts.append(LabelConflict(name, here, kept))
+        if self._present:
+            self._replace([numbers[k] for k in taken])
         return taken
+
+    def _replace(self, numbers: list[int]) -> None:
+        """Note which items of the collection these replace; refused unless the caller wants it."""
+        assert self.ids is not None
+        found = [self._present[self.ids[n]] for n in numbers if self.ids[n] in self._present]
+        if found and not self.replace:
+            raise DatabaseError(
+                f"The id {found[0].id!r} is there already, with other content, label or columns; nothing was "
+                "added. Replace it (--replace, replace=True), or give the new item another id."
+            )
+        self.replaced += found
+
+    def _block(
+        self,
+        numbers: Sequence[int],
+        vectors: Array,
+        contents: list[bytes],
+        thumbnails: list[bytes | None] | None = None,
+    ) -> Block:
+        """What is known of some items, beside their vectors and contents."""
+        if self.ids is not None:
+            self.taken_ids += [self.ids[k] for k in numbers]
+        return Block(
+            vectors,
+            [self.labels[k] for k in numbers],
+            [self.names[k] for k in numbers],
+            contents,
+            [None] * len(numbers) if thumbnails is None else thumbnails,
+            [None if self.ids is None else self.ids[k] for k in numbers],
+            self.columns.take(np.asarray(numbers, dtype=np.intp)),
+        )
 
 
 class VectorSource(Source):
@@ -163,16 +268,10 @@ class VectorSource(Source):
             numbers = (rows.start + np.flatnonzero(good)).tolist()
             X = X if good.all() else X[good]
             contents = [hashlib.sha256(row).digest() for row in X]
-            fresh = self._sort_out(numbers, contents, self._fresh(contents, known), {})
+            fresh = self._sort_out(numbers, contents, self._fresh(numbers, contents, known), {})
             if fresh:
-                own = [numbers[k] for k in fresh]
-                yield Block(
-                    X if len(fresh) == len(X) else X[fresh],
-                    [self.labels[k] for k in own],
-                    [self.names[k] for k in own],
-                    [contents[k] for k in fresh],
-                    [None] * len(own),
-                )
+                own = X if len(fresh) == len(X) else X[fresh]
+                yield self._block([numbers[k] for k in fresh], own, [contents[k] for k in fresh])
 
 
 class ImageSource(Source):
@@ -197,16 +296,14 @@ class ImageSource(Source):
             numbers = range(start, start + len(chunk))
             start += len(chunk)
             contents = [content_of(image) for image in chunk]
-            fresh = self._fresh(contents, known)
+            fresh = self._fresh(numbers, contents, known)
             found, problems = describe([chunk[k] for k in fresh], chosen, self.thumbnails)
             reasons = {contents[fresh[place]]: reason for place, reason in problems.items()}
             used = self._sort_out(numbers, contents, fresh, reasons)
             if used:
-                own = [numbers[k] for k in used]
-                yield Block(
+                yield self._block(
+                    [numbers[k] for k in used],
                     np.concatenate([vectors for vectors, _ in found]),
-                    [self.labels[k] for k in own],
-                    [self.names[k] for k in own],
                     [contents[k] for k in used],
                     [small for _, some in found for small in some],
                 )
@@ -256,33 +353,72 @@ def content_of(image: Any) -> bytes:
 # From what the caller gave to a source.
 
 
-def open_source(source: Any, labels: Any = None, names: Sequence[str] | None = None) -> Source:
+def open_source(
+    source: Any,
+    labels: Any = None,
+    names: Sequence[str] | None = None,
+    ids: Any = None,
+    columns: Any = None,
+    replace: bool = False,
+) -> Source:
     """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
 
     ``labels`` are one an item (None for an item without), or a CSV or JSONL file that says them by name.
-    ``names`` replace those that follow from the source.
+    ``names`` replace those that follow from the source. ``ids`` are one an item, or the name of the column
+    that holds them. ``columns`` are values by name, one an item, or the names of those to keep.
     """
-    opened = _open(source, labels)
+    chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
+    opened = _open(source, labels, Asked(ids if isinstance(ids, str) else None, chosen))
     if names is not None:
         if len(names) != len(opened):
             raise DatabaseError(f"Expected one name an item, got {len(names)} names for {len(opened)} items.")
         opened.names = [printable(str(name)) for name in names]
+    if ids is not None and not isinstance(ids, str):
+        opened.ids, opened.ids_said = plain_ids(ids, len(opened)), True
+    if columns is not None and chosen is None:
+        opened.columns = make_table(len(opened), columns)
+    opened.replace = replace
     return opened
 
 
-def _open(source: Any, labels: Any) -> Source:
+def _names_of(columns: Any) -> list[str]:
+    names = [columns] if isinstance(columns, str) else list(columns)
+    if not all(isinstance(name, str) for name in names):
+        raise DatabaseError(f"Columns are values by name, or names of those to keep; got {names[:3]!r}.")
+    return names
+
+
+def _open(source: Any, labels: Any, asked: Asked) -> Source:
     if isinstance(source, str | os.PathLike):
-        return _from_path(source, labels)
+        return _from_path(source, labels, asked)
+    opened: Source
     if isinstance(source, np.ndarray) and source.ndim == 2 and source.dtype != np.uint8:
         names = [f"row {k}" for k in range(len(source))]
-        return VectorSource(_numbers(source), None, names, _labels_for(names, labels))
-    images = list(source)
-    if not images:
-        raise DatabaseError("Nothing to add: the source is empty.")
-    names = [
-        printable(str(x)) if isinstance(x, str | os.PathLike) else f"image {k}" for k, x in enumerate(images)
-    ]
-    return ImageSource(_readable(images), None, names, _labels_for(names, labels))
+        opened = VectorSource(_numbers(source), None, names, _labels_for(names, labels))
+    else:
+        images = list(source)
+        if not images:
+            raise DatabaseError("Nothing to add: the source is empty.")
+        names = [
+            printable(str(x)) if isinstance(x, str | os.PathLike) else f"image {k}"
+            for k, x in enumerate(images)
+        ]
+        opened = ImageSource(_readable(images), None, names, _labels_for(names, labels))
+    _take_columns(opened, labels, asked)
+    return opened
+
+
+def _take_columns(opened: Source, labels: Any, asked: Asked) -> None:
+    """Ids and columns that a file of labels has, too."""
+    if is_label_file(labels):
+        ids, columns = columns_by_name(Path(labels).expanduser(), list(opened.names), asked)
+        if ids is not None:
+            opened.ids, opened.ids_said = plain_ids(ids, len(opened)), True
+        opened.columns = make_table(len(opened), columns)
+    elif asked.id is not None or asked.columns:
+        raise DatabaseError(
+            f"There is no column {asked.id or (asked.columns or [''])[0]!r}: the source is no table."
+        )
 
 
 def _numbers(X: Array) -> Array:
@@ -305,24 +441,31 @@ def _readable(images: list[Any]) -> Iterator[Any]:
             yield image
 
 
-def _from_path(source: str | os.PathLike[str], labels: Any) -> Source:
+def _from_path(source: str | os.PathLike[str], labels: Any, asked: Asked) -> Source:
     path = Path(source).expanduser()
     table = is_label_file(labels)
     if source not in NAMED and path.is_file() and _looks_like_image(path):
-        names = [printable(str(path))]
-        return ImageSource(_readable([path]), None, names, _labels_for(names, labels))
+        return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
-    collection = read(source, beside, mapped=True)
+    collection = read(source, beside, mapped=True, asked=NOT_ASKED if table else asked)
     n = len(collection.is_test)
-    names = [printable(name) for name in collection.names or [f"row {k}" for k in range(n)]]
+    ids = None if collection.ids is None else plain_ids(collection.ids, n)
+    called = collection.names or (map(str, ids) if ids is not None else (f"row {k}" for k in range(n)))
+    names = [printable(name) for name in called]
     own = _labels_of(collection, n) if labels is None or beside else _labels_for(names, labels)
     place = str(path.absolute()) if path.is_dir() else None
     made: Source
     if collection.holds_vectors:
         made = VectorSource(collection.X, place, names, own)
     else:
+        if path.is_file() and is_table(path):
+            place = str(path.absolute().parent)
         made = ImageSource(collection.X, place, names, own)
+    made.ids, made.ids_said = ids, collection.ids_said
+    made.columns = make_table(n, collection.columns)
     made.rejects += collection.rejects
+    if table:
+        _take_columns(made, labels, asked)
     return made
 
 
@@ -341,7 +484,7 @@ def _labels_of(collection: Collection, n: int) -> list[Label]:
         raise DatabaseError("Items with several labels are not supported; give one label an item.")
     if collection.class_names is not None:
         names = [plain_label(name) for name in collection.class_names]
-        return [names[int(k)] for k in y]
+        return [None if k == -1 else names[int(k)] for k in y]
     return [plain_label(label) for label in y.tolist()]
 
 
@@ -362,5 +505,5 @@ def _given_labels(labels: Any, n: int) -> list[Label]:
     if len(values) != n:
         raise DatabaseError(f"Expected as many labels as items, got {len(values)} labels for {n} items.")
     if getattr(getattr(labels, "dtype", None), "kind", "") in ("i", "u"):
-        return values  # whole numbers, every one
+        return [None if value == -1 else value for value in values]  # whole numbers, every one
     return [plain_label(label) for label in values]

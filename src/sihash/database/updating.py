@@ -1,10 +1,14 @@
-"""Learning in the background of searches and additions, then one switch to the new version."""
+"""Learning in the background of searches and additions, then one switch to the new version.
+
+Classes keep their words, so the codes of items stay valid: an update reads what came, what it learns from,
+and nothing else, and rewrites no code. Only relearning, which draws words again, encodes everything.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files, learning, segments
+from sihash.codes import pack, sign
+from sihash.database import files, learning, segments, training_vectors
 from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
@@ -24,13 +29,18 @@ from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.writer import UPDATER, disk_errors_told, write_models, writing
-from sihash.evaluation import leave_one_out
+from sihash.evaluation import against_database, leave_one_out
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
 
+STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
+WORSE = 0.8  # of the accuracy of the other classes: below it, new classes are said to be learned badly
+STALE = 0.1  # of the training rows: when more came or went, the weights of the ranking are learned again
+PAYS = 0.02  # of mAP that encoding again must gain to be advised
 
 
 @dataclass
@@ -38,156 +48,300 @@ class _Version:
     """A version in the making: its files are on the disk, and not in the catalogue yet."""
 
     number: int
-    encoder: Encoder
+    words: int  # the version at which its words were drawn
+    hasher: SIH
     models: dict[str, files.Written]
-    codes: dict[int, files.Written] = field(default_factory=dict)  # by segment
-    n_bits_changed: int = 0
+    codes: dict[int, files.Written] = field(default_factory=dict)  # by segment, where words are new
     n_encoded: int = 0
-    weights: Weights = field(default_factory=Weights)
-    n_training: int = 0
+    weights: Weights = field(default_factory=Weights)  # of the ranking
+    n_since_weights: float = 0  # rows that came or went since they were learned
 
-    def encode(self, root: Path, segment: Segment) -> None:
-        """Write new codes for a segment, unless all of it is dead or it has them."""
+    def encode(self, root: Path, encoder: Encoder, segment: Segment) -> None:
+        """Write codes for a segment, unless all of it is dead or it has them."""
         if segment.number in self.codes or not segment.alive.any():
             return
-        codes = self.encoder.codes(segment)
-        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, codes)
-        changed = np.bitwise_count(codes ^ segment.codes)[segment.alive]
-        self.n_bits_changed += int(changed.sum())
+        segment.codes = encoder.codes(segment)
+        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, segment.codes)
         self.n_encoded += int(segment.alive.sum())
-        segment.codes = codes
+
+    @property
+    def files(self) -> list[files.Written]:
+        return [*self.models.values(), *self.codes.values()]
 
 
 def update(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
-    """Learn from the labelled items of now, encode the collection, switch.
+    """Learn from the labelled items of now, and switch.
 
-    Only the switch takes the lock of writers: meanwhile items may come and go. Those that came are
-    encoded before the switch, and learned from by the next update.
+    Only the switch takes the lock of writers: meanwhile items may come and go. Those that came are learned
+    from by the next update.
     """
-    if strategy not in ("incremental", "scratch"):
-        raise DatabaseError(f"strategy must be 'incremental' or 'scratch', got {strategy!r}.")
+    if strategy not in STRATEGIES:
+        raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
     with (
         disk_errors_told(root),
         locked(root / UPDATER, "is updating it"),
         closing(Catalogue(root)) as catalogue,
     ):
         try:
-            snapshot = Snapshot(root, catalogue)
-            seconds: dict[str, float] = {}
-            with _timed(seconds, "learning"), learning.told(progress):
-                hasher, report = _learn(root, catalogue, snapshot, strategy)
-            if not report.changed:
-                return report
-            version = _Version(snapshot.log.next_version, Encoder.after_learning(hasher), {})
-            version.n_training = len(hasher.ids_)
-            with _timed(seconds, "encoding"):
-                left_out = rows_left_out(hasher)
-                version.models = write_models(root, hasher, version.number, left_out)
-                for k, segment in enumerate(snapshot.places.segments):
-                    progress("encoding", k / len(snapshot.places.segments))
-                    version.encode(root, segment)
-            with _timed(seconds, "ranking"):
-                version.weights = learn_weights(
-                    hasher, snapshot.sketcher, snapshot.places, snapshot.classes, left_out
-                )
-            with _timed(seconds, "comparing"):
-                compared = _compare(snapshot, hasher, strategy, compare, progress)
-            report = replace(report, version=version.number, seconds=seconds, compared=compared)
-            report = replace(report, text=str(hasher.report_))
-            report = _switch(root, catalogue, snapshot, version, report)
-            progress("encoding", 1.0)
-            return report
+            return _update(root, catalogue, strategy, compare, progress)
         except BaseException:
             with suppress(DatabaseError, OSError), writing(root, updating=True, of=catalogue):
                 pass  # sweeps
             raise
 
 
+def _update(
+    root: Path, catalogue: Catalogue, strategy: str, compare: bool, progress: Progress
+) -> UpdateReport:
+    snapshot = Snapshot(root, catalogue)
+    seconds: dict[str, float] = {}
+
+    def phase(name: str) -> AbstractContextManager[None]:
+        return _timed(seconds, name, progress)
+
+    with phase("reading"):
+        training = _training(snapshot)
+        X = training_vectors.read(root, catalogue, snapshot.places, training.ids, snapshot.width)
+    with phase("learning"), learning.told(progress):
+        hasher, report = _learn(root, catalogue, snapshot, training, X, strategy)
+    if not report.changed:
+        return report
+    number = snapshot.log.next_version
+    words = number if strategy == "relearn" else snapshot.log.words_from(snapshot.version)
+    version = _Version(number, words, hasher, {})
+    with phase("writing"):
+        left_out = rows_left_out(hasher)
+        version.models = write_models(root, hasher, number, training.record(), left_out)
+        copy = training_vectors.write_if_needed(
+            root, catalogue, number, training.ids, X, _n_labelled(snapshot)
+        )
+        if copy is not None:
+            version.models[training_vectors.KIND] = copy
+    if strategy == "relearn":
+        with phase("encoding"):
+            encoder = Encoder.after_learning(hasher)
+            for k, segment in enumerate(snapshot.places.segments):
+                progress("encoding", k / len(snapshot.places.segments))
+                version.encode(root, encoder, segment)
+    with phase("ranking"):
+        version.n_since_weights = _n_since_weights(snapshot, hasher, report)
+        if version.n_since_weights > STALE * len(training.ids):
+            sample = snapshot.places.only(training.ids, X)
+            version.weights = learn_weights(hasher, snapshot.sketcher, sample, snapshot.classes, left_out)
+            version.n_since_weights = 0
+        else:
+            version.weights = snapshot.weights
+    with phase("comparing"):
+        report = _compare(snapshot, training, X, version, left_out, report, compare)
+    report = replace(report, version=number, seconds=seconds, text=str(hasher.report_))
+    report = replace(report, n_bits_trained=_n_bits_trained(hasher))
+    return _switch(root, catalogue, snapshot, version, report)
+
+
 @contextmanager
-def _timed(seconds: dict[str, float], phase: str) -> Iterator[None]:
+def _timed(seconds: dict[str, float], phase: str, progress: Progress) -> Iterator[None]:
+    progress(phase, 0.0)
     start = time.perf_counter()
     yield
     seconds[phase] = time.perf_counter() - start
+    progress(phase, 1.0)
 
 
-def to_learn_from(snapshot: Snapshot, keep: Any) -> tuple[Array, Array]:
-    """Ids and class numbers of the labelled items, or of a sample that holds on to those in ``keep``."""
-    ids = snapshot.places.live_ids()
-    numbers = snapshot.places.live_classes()
+# What to learn from.
+
+
+def _training(snapshot: Snapshot) -> Training:
+    """The labelled items, or of many a fair sample."""
+    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
     ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
-    chosen = learning.sample(ids, numbers, snapshot.meta["train_per_class"], np.asarray(keep, dtype=np.int64))
-    return ids[chosen], numbers[chosen]
+    chosen = learning.sample(ids, numbers, snapshot.meta["training_rows"])
+    classes = numbers[chosen]
+    return Training(ids[chosen], classes, [snapshot.classes[number] for number in classes.tolist()])
 
 
-def _training(snapshot: Snapshot, keep: Any) -> Training:
-    ids, numbers = to_learn_from(snapshot, keep)
-    return Training(ids, [snapshot.classes[number] for number in numbers.tolist()])
+def _n_labelled(snapshot: Snapshot) -> int:
+    return int(np.count_nonzero(snapshot.places.live_classes() >= 0))
+
+
+def learned_rows(root: Path, catalogue: Catalogue, version: int) -> Array:
+    """The items that a version was learned from, and as what: a `Training.record`."""
+    return files.load_array(root, catalogue.file_of_version("training", version))
 
 
 def training_ids(root: Path, catalogue: Catalogue, version: int) -> Array:
     """The items that a version was learned from."""
-    return files.load_array(root, catalogue.file_of_version("training", version))
+    return learned_rows(root, catalogue, version)["id"]
 
 
-def _learn(root: Path, catalogue: Catalogue, snapshot: Snapshot, strategy: str) -> tuple[SIH, UpdateReport]:
-    places, width = snapshot.places, snapshot.width
-    if strategy == "scratch":
-        training = _training(snapshot, [])
-        file = catalogue.file_of_version("hash", snapshot.version)
-        hasher = learning.fit(learning.load(root, file), places, width, training)
+def n_waiting(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> int:
+    """How many rows to learn from came, went or were relabelled since the version in force was learned."""
+    learned = learned_rows(root, catalogue, snapshot.version)
+    training = _training(snapshot)
+    fresh = training.ids[~learning.as_learned(training, learned)]
+    return len(np.union1d(np.setdiff1d(learned["id"], training.ids), fresh))
+
+
+# Learning.
+
+
+def _learn(
+    root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array, strategy: str
+) -> tuple[SIH, UpdateReport]:
+    if strategy == "relearn":
+        hasher = learning.fit(snapshot.estimator(), X, training)
         return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
-    file = catalogue.file_of_version("learner", snapshot.version)
-    hasher = learning.load_learner(root, file, places, width)
-    hasher, n_learned, n_forgotten = learning.update(hasher, places, width, _training(snapshot, hasher.ids_))
+    learned = learned_rows(root, catalogue, snapshot.version)
+    hasher = _load_training_state(root, catalogue, snapshot, training, X)
+    hasher, n_learned, n_forgotten = learning.update(hasher, X, training, learned)
     changed = bool(n_learned or n_forgotten)
     return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
 
 
-def _compare(
-    snapshot: Snapshot, hasher: SIH, strategy: str, scratch: bool, progress: Progress
-) -> dict[str, float]:
-    """mAP, among a sample of the items to learn from, of the hash functions of before and of now.
+def _load_training_state(
+    root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array
+) -> SIH:
+    """The hasher of the version in force with all that is needed to go on learning."""
+    file = catalogue.file_of_version("training-state", snapshot.version)
+    files.check(root, file)
+    from sihash.hashing import SIH  # not at every start
 
-    With ``scratch`` also of hash functions learned from scratch, at the price of learning them.
+    hasher = SIH.load(root / file.path)
+    ids = np.array(hasher.ids_, dtype=np.int64)
+    order = np.argsort(ids)
+    known = np.isin(ids[order], training.ids)  # the others are about to go, and are read for that
+    vectors = np.empty((len(ids), snapshot.width), dtype=np.float32)
+    vectors[order[known]] = X[np.searchsorted(training.ids, ids[order[known]])]
+    gone = order[~known]
+    vectors[gone] = training_vectors.read(root, catalogue, snapshot.places, ids[gone], snapshot.width)
+    return hasher.attach_vectors(vectors)
+
+
+def _n_since_weights(snapshot: Snapshot, hasher: SIH, report: UpdateReport) -> float:
+    """How many rows came or went since the weights of the ranking were learned; too many if classes did."""
+    if set(hasher.classes_.tolist()) != set(snapshot.hasher.classes_.tolist()):
+        return np.inf
+    before = snapshot.log.learned(snapshot.version).details.get("n_since_weights", 0)
+    return int(before) + report.n_learned + report.n_forgotten
+
+
+def _n_bits_trained(hasher: SIH) -> int:
+    steps = np.add.reduce([each.n_steps for each in hasher.report_.rounds])
+    return int(np.count_nonzero(steps))
+
+
+# Is it good enough?
+
+
+def _compare(
+    snapshot: Snapshot,
+    training: Training,
+    X: Array,
+    version: _Version,
+    left_out: Array,
+    report: UpdateReport,
+    scratch: bool,
+) -> UpdateReport:
+    """What the new hash functions are worth, on a sample of the rows that were learned from.
+
+    mAP of the hash functions of before and of now; with ``scratch`` also of some learned from scratch, at the
+    price of learning them. Old codes are held against codes made again, and new classes against the others.
     """
-    training = _training(snapshot, [])
-    rng = np.random.RandomState(0)
-    chosen = np.sort(rng.permutation(len(training.ids))[:COMPARED_ITEMS])
-    X = snapshot.vectors(training.ids[chosen])
-    labels = [str(training.labels[k]) for k in chosen]
-    hashers = {"passive": snapshot.hasher, strategy: hasher}
-    if scratch and strategy != "scratch":
-        progress("comparing", 0.0)
-        hashers["scratch"] = learning.fit(hasher, snapshot.places, snapshot.width, training)
-    return {name: leave_one_out(h.transform(X), labels).mAP for name, h in hashers.items()}
+    hasher, before = version.hasher, snapshot.hasher
+    chosen = np.sort(np.random.RandomState(0).permutation(len(training.ids))[:COMPARED_ITEMS])
+    some, labels = X[chosen], [str(training.labels[k]) for k in chosen]
+    hashers = {"passive": before, report.strategy: hasher}
+    if scratch and report.strategy != "relearn":
+        hashers["scratch"] = learning.fit(hasher, X, training)
+    codes = {name: h.transform(some) for name, h in hashers.items()}
+    compared = {name: leave_one_out(own, labels).mAP for name, own in codes.items()}
+    differ = np.bitwise_count(codes["passive"] ^ codes[report.strategy])
+    changed = float(differ.sum() / max(1, differ.shape[0] * snapshot.n_bits))
+    warnings = _new_classes_are_worse(before, hasher)
+    if report.strategy == "incremental":
+        stored = snapshot.codes(training.ids[chosen])
+        warnings += _old_codes_are_worse(left_out, training, chosen, stored, codes[report.strategy])
+    return replace(report, compared=compared, bits_changed=changed, warnings=warnings)
+
+
+def _new_classes_are_worse(before: HashFunctions, hasher: SIH) -> list[str]:
+    """A sentence, if items of new classes are recognised clearly less often than the others."""
+    y, right = hasher.left_out_hits()
+    known = {str(label) for label in before.classes_.tolist()}
+    is_new = np.array([str(label) not in known for label in hasher.classes_.tolist()])[y]
+    if not is_new.any() or is_new.all():
+        return []
+    new, old = right[is_new].mean(), right[~is_new].mean()
+    error = np.sqrt(new * (1 - new) / is_new.sum() + old * (1 - old) / (~is_new).sum())
+    if new >= WORSE * old or old - new <= 2 * error:
+        return []
+    n_new = len(set(y[is_new].tolist()))
+    return [
+        f"Items of the {n_new} new classes are recognised in {new:.0%} of the cases, others in {old:.0%}. "
+        "They may be harder; `sihash update --compare` tells whether learning from scratch does better, and "
+        "`sihash update --relearn` does so."
+    ]
+
+
+def _old_codes_are_worse(
+    left_out: Array, training: Training, chosen: Array, stored: Array, again: Array
+) -> list[str]:
+    """A sentence, if queries find clearly more among codes that are made again than among those stored."""
+    label_of = dict(zip(training.ids.tolist(), map(str, training.labels), strict=True))
+    items = ~np.isin(training.ids[chosen], left_out["id"])  # no query is to find itself
+    asked = np.flatnonzero([int(number) in label_of for number in left_out["id"]])
+    if not len(asked) or not items.any():
+        return []
+    queries = pack(sign(left_out["margins"][asked]))
+    query_labels = [label_of[int(number)] for number in left_out["id"][asked]]
+    item_labels = [label_of[int(number)] for number in training.ids[chosen[items]]]
+    old, new = (
+        against_database(queries, query_labels, codes[items], item_labels).mAP for codes in (stored, again)
+    )
+    if new - old <= PAYS:
+        return []
+    return [
+        f"Stored codes give mAP {old:.3f}, codes made again {new:.3f}: `sihash update --reencode` makes them."
+    ]
+
+
+# The switch.
 
 
 def _switch(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, version: _Version, report: UpdateReport
 ) -> UpdateReport:
-    """Encode what came meanwhile and commit the new version."""
-    with writing(root, updating=True, of=catalogue, keep=_paths(version)) as writer:
-        if not snapshot.advance(catalogue):
-            snapshot = Snapshot(root, catalogue)
-        for segment in snapshot.places.segments:
-            version.encode(root, segment)
+    """Commit the new version; where words are new, encode what came meanwhile before."""
+    with writing(root, updating=True, of=catalogue, keep={file.path for file in version.files}) as writer:
+        check_in_force(writer.catalogue, snapshot)
+        if report.strategy == "relearn":
+            if not snapshot.advance(catalogue):
+                snapshot = Snapshot(root, catalogue)
+            for segment in snapshot.places.segments:
+                version.encode(root, Encoder(version.hasher), segment)
+        if training_vectors.KIND in version.models:
+            writer.catalogue.delete("files", f"kind = '{training_vectors.KIND}'")  # there is one copy
         for kind, file in version.models.items():
             writer.adopt(kind, file, version=version.number)
         for number, file in version.codes.items():
             writer.adopt("codes", file, number, version.number)
-        bits = max(1, version.n_encoded * snapshot.n_bits)
-        report = replace(report, bits_changed=version.n_bits_changed / bits)
-        details = {"strategy": report.strategy, "report": report.text, "bits_changed": report.bits_changed}
-        details |= {"n_training": version.n_training, "seconds": report.seconds}
-        details |= {
-            "compared": report.compared,
-            "n_learned": report.n_learned,
-            "n_forgotten": report.n_forgotten,
-        }
-        details["ranking"] = version.weights.to_json()
-        writer.commit("update", version.number, details)
+        n_bytes = sum(file.size for file in version.files)
+        report = replace(report, n_reencoded=version.n_encoded, bytes_written=n_bytes)
+        writer.commit("update", version.number, _details(version, report))
     return report
 
 
-def _paths(version: _Version) -> set[str]:
-    return {file.path for file in (*version.models.values(), *version.codes.values())}
+def check_in_force(catalogue: Catalogue, snapshot: Snapshot) -> None:
+    """Refuse to go on from a version that was undone meanwhile."""
+    since = catalogue.operations(snapshot.operation)
+    if since and since[-1].version != snapshot.version:
+        raise DatabaseError(
+            f"Version {snapshot.version}, from which this update went on, was undone meanwhile; update again."
+        )
+
+
+def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
+    kept = ("strategy", "n_learned", "n_forgotten", "n_bits_trained", "bits_changed", "n_reencoded")
+    details = {name: getattr(report, name) for name in (*kept, "bytes_written", "compared", "warnings")}
+    details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.hasher.ids_)}
+    details |= {"words": version.words, "model": version.models["hash"].sha256.hex()}
+    return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}

@@ -17,8 +17,10 @@ from sihash._typing import Array
 from sihash.database import files, segments
 from sihash.database.answers import Label
 from sihash.database.catalogue import FILE, Catalogue
+from sihash.database.columns import Table, joined, write_table
 from sihash.database.errors import DatabaseBusy, DatabaseError
 from sihash.database.files import Written
+from sihash.database.ids import to_row
 from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.segments import Segment
@@ -72,27 +74,29 @@ class Writer:
         """
         class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
         written: list[Segment] = []
-        waiting: list[tuple[Array, Array]] = []  # vectors and class numbers of the segment being filled
+        waiting: list[tuple[Array, Array, Table]] = []  # of the segment being filled; class numbers
         next_id = start = first_id
         with ThreadPoolExecutor(1) as pool:
-            on_the_way: list[tuple[int, Array, Array, Future[Written]]] = []
+            on_the_way: list[tuple[int, Array, Array, Table, Future[Written]]] = []
 
             def arrive() -> None:
-                for number, ids, classes, file in on_the_way:
-                    written.append(self._adopt_segment(number, ids, classes, file.result()))
+                for number, ids, classes, columns, file in on_the_way:
+                    segment = self._adopt_segment(number, ids, classes, file.result())
+                    self.add_columns(segment, columns)
+                    written.append(segment)
                 on_the_way.clear()
 
             def send() -> None:
                 arrive()
                 number, ids = self._next_segment(), np.arange(start, next_id)
-                vectors, classes = zip(*waiting, strict=True)
+                vectors, classes, columns = zip(*waiting, strict=True)
                 file = pool.submit(segments.write_vectors, self.root, number, vectors)
-                on_the_way.append((number, ids, np.concatenate(classes), file))
+                on_the_way.append((number, ids, np.concatenate(classes), joined(columns), file))
 
             for block in source.blocks(known):
                 own_first, next_id = next_id, next_id + len(block.names)
                 numbers = self._class_numbers(block.labels, class_of)
-                waiting.append((block.vectors, np.array(numbers, dtype=np.int32)))
+                waiting.append((block.vectors, np.array(numbers, dtype=np.int32), block.columns))
                 if next_id - start >= segments.rows_of(block.vectors.shape[1]):
                     send()
                     start, waiting = next_id, []
@@ -103,6 +107,11 @@ class Writer:
                 send()
             arrive()
         return written
+
+    def class_number(self, label: Label) -> int:
+        """The number of a label, known or new; −1 for none."""
+        known = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
+        return self._class_numbers([label], known)[0]
 
     def _class_numbers(self, labels: Sequence[Label], class_of: dict[Label, int]) -> list[int]:
         """Numbers of labels, −1 for none; ``class_of`` and the catalogue take up new ones."""
@@ -118,12 +127,20 @@ class Writer:
         self.catalogue.insert(
             "items",
             (
-                (i, operation, None if number < 0 else number, name, content)
-                for i, number, name, content in zip(ids, numbers, block.names, block.contents, strict=True)
+                (i, operation, None if number < 0 else number, name, content, *to_row(own))
+                for i, number, name, content, own in zip(
+                    ids, numbers, block.names, block.contents, block.ids, strict=True
+                )
             ),
         )
         small = [(i, image) for i, image in zip(ids, block.thumbnails, strict=True) if image is not None]
         self.catalogue.insert("thumbnails", small)
+
+    def add_columns(self, segment: Segment, columns: Table) -> None:
+        """Write the columns of a new segment, if it has any."""
+        if columns.columns:
+            segment.columns_file = write_table(self.root, segment.number, columns)
+            self.adopt("columns", segment.columns_file, segment.number)
 
     def finish(self, new: list[Segment], sketcher: Sketcher) -> None:
         """Sketch the vectors of new segments and write their rows."""
@@ -161,18 +178,21 @@ def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
     return files.write_array(root, name, rows.shape, np.float32, [rows])
 
 
-def write_models(root: Path, hasher: SIH, version: int, left_out: Array) -> dict[str, Written]:
-    """Files that are not in the catalogue yet: what searches need, what the next update needs, the ids of the
-    training rows, and some of these with margins as if they had been left out.
+def write_models(
+    root: Path, hasher: SIH, version: int, learned: Array, left_out: Array
+) -> dict[str, Written]:
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
+    classes of the training rows, and some of these with margins as if they had been left out.
     """
     stem = f"{MODELS}/{version:06d}"
-    ids = np.array(hasher.ids_, dtype=np.int64)
-    hashes, learner = (files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "learner"))
+    hashes, state = (
+        files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "training-state")
+    )
     training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
     return {
         "hash": files.write_model(root, hashes, hasher, updatable=False),
-        "learner": files.write_model(root, learner, hasher, vectors=False),
-        "training": files.write_array(root, training, ids.shape, np.int64, [ids]),
+        "training-state": files.write_model(root, state, hasher, vectors=False),
+        "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
         "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }
 

@@ -46,6 +46,7 @@ def read(tree: FileTree) -> Collection:
         fingerprint=tree.fingerprint,
         names=list(paths),
         rejects=rejects,
+        ids=list(paths),
     )
 
 

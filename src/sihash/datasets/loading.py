@@ -14,8 +14,8 @@ from PIL import Image
 from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.datasets import cache as feature_cache
-from sihash.datasets import cifar10, digits, folders, idx, nuswide, places, vectors
-from sihash.datasets.dataset import Collection, Dataset, Reject, check_fits
+from sihash.datasets import cifar10, digits, folders, idx, nuswide, places, tables, vectors
+from sihash.datasets.dataset import NOT_ASKED, Asked, Collection, Dataset, Reject, check_fits
 from sihash.datasets.files import open_tree
 from sihash.features import extractor
 from sihash.features.extract import decode_all, extract_stream, process
@@ -98,6 +98,7 @@ def read(
     progress: Progress | None = None,
     *,
     mapped: bool = False,
+    asked: Asked = NOT_ASKED,
 ) -> Collection:
     """The collection as it is found, images not decoded yet; vectors in a file may stay on the disk."""
     if source == "digits":
@@ -110,10 +111,10 @@ def read(
         raise FileNotFoundError(
             f"There is nothing at {path}; give a path, or one of the names {', '.join(places.NAMED)}."
         )
-    return _read_path(path, Path(labels) if labels else None, mapped)
+    return _read_path(path, Path(labels) if labels else None, mapped, asked)
 
 
-def _read_path(path: Path, labels: Path | None, mapped: bool) -> Collection:
+def _read_path(path: Path, labels: Path | None, mapped: bool, asked: Asked) -> Collection:
     """Recognise by content what is at ``path``, and read it."""
     head = b""
     if path.is_file():
@@ -122,17 +123,21 @@ def _read_path(path: Path, labels: Path | None, mapped: bool) -> Collection:
     if head.startswith(vectors.NPY):
         return vectors.read_npy(path, labels, mapped)
     if head.startswith((vectors.PARQUET, vectors.ARROW)):
-        return vectors.read_table(path, labels, mapped)
+        return vectors.read_table(path, labels, mapped, asked)
+    if path.is_file() and tables.is_table(path):
+        return tables.read(path, str(labels) if labels else None, asked)
+    if asked.id is not None and not (head.startswith(b"PK") and vectors.is_npz(path)):
+        raise ValueError(f"A column of ids ({asked.id!r}) is for tables and .npz files; {path} is neither.")
     if labels:
         raise ValueError(f"labels= is for .npy files and tables; {path} has its labels within.")
     tree = open_tree(path)
     if tree is None:
         raise ValueError(
             f"{path} is none of the kinds that can be loaded: a folder, zip or tar (of class folders, IDX "
-            "files, CIFAR-10 batches or NUS-WIDE), npz, npy, Parquet, Arrow."
+            "files, CIFAR-10 batches or NUS-WIDE), npz, npy, Parquet, Arrow, CSV, TSV, JSON lines."
         )
     if head.startswith(b"PK") and vectors.is_npz(path):
-        return vectors.read_npz(path)
+        return vectors.read_npz(path, asked)
     for kind in (cifar10, nuswide, idx):
         if kind.recognise(tree):
             return kind.read(tree)
@@ -198,6 +203,8 @@ def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[s
     if collection.y is None:
         return None, []
     y = collection.y[kept]
+    if y.dtype == object and any(label is None for label in y):
+        raise ValueError("Some rows have no label; give every row one, or leave those without out.")
     if collection.class_names is not None:
         return y, collection.class_names
     if y.ndim == 2:

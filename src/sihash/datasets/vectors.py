@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.datasets.dataset import Collection, check_fits, two_parts
+from sihash.datasets.dataset import NOT_ASKED, Asked, Collection, check_fits, two_parts
+from sihash.labels import object_array
 
 NPY, PARQUET, ARROW = b"\x93NUMPY", b"PAR1", b"ARROW1"
 
 BATCH_ROWS = 8192  # of a table, decoded at a time
 Result = TypeVar("Result")
 
-_LABEL_COLUMNS = ("y", "label", "labels", "class", "target", "category")
-_VECTOR_COLUMNS = ("X", "vector", "embedding", "features")
+PREFIX = "column."  # before the name of a column in a file of ours, where the name has a meaning there
+NPZ_OWN = ("X", "y", "id", "ids", "name", "names", "codes", "n_bits", "class_names", "json")
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
+LABEL_COLUMNS = ("y", "label", "labels", "class", "target", "category")
+VECTOR_COLUMNS = ("X", "vector", "embedding", "features")
 
 
 def fingerprint(*paths: Path) -> str:
@@ -38,8 +44,12 @@ def is_npz(path: Path) -> bool:
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 
-def read_npz(path: Path) -> Collection:
-    """``X`` and perhaps ``y``; or ``X_train``, ``X_test`` and their labels. ``class_names`` if there."""
+def read_npz(path: Path, asked: Asked = NOT_ASKED) -> Collection:
+    """``X`` and perhaps ``y``; or ``X_train``, ``X_test`` and their labels. ``class_names`` if there.
+
+    Beside ``X``, arrays with a value a row are columns (``id`` or ``ids`` and ``name`` or ``names`` have
+    their meaning); what is missing in ``price`` is marked in ``price.missing``.
+    """
     arrays = _npz_arrays(path)
     names = [str(name) for name in arrays["class_names"].tolist()] if "class_names" in arrays else None
     others: dict[str, Any] = {"class_names": names, "fingerprint": lambda: fingerprint(path)}
@@ -47,6 +57,7 @@ def read_npz(path: Path) -> Collection:
         train, test = ((arrays[f"X_{p}"], arrays.get(f"y_{p}")) for p in ("train", "test"))
         for (X, y), part in ((train, "_train"), (test, "_test")):
             _check(X, y, path, part)
+            _check_classes(y, names, path)
         return two_parts("npz", (_numeric(train[0]), train[1]), (_numeric(test[0]), test[1]), **others)
     if "X" not in arrays:
         raise ValueError(
@@ -54,7 +65,63 @@ def read_npz(path: Path) -> Collection:
         )
     X, y = arrays["X"], arrays.get("y")
     _check(X, y, path)
-    return Collection("npz", _numeric(X), y, np.zeros(len(X), dtype=bool), **others)
+    _check_classes(y, names, path)
+    coded = set(arrays["json"].tolist()) if "json" in arrays else set()
+
+    def values(name: str) -> Any:
+        """An array with None where it is marked as missing."""
+        found, missing = arrays[name], arrays.get(f"{name}.missing")
+        if name in coded:
+            return [None if gone else json.loads(v) for v, gone in _marked(found, missing)]
+        return found if missing is None else [None if gone else v for v, gone in _marked(found, missing)]
+
+    every = [n for n, v in arrays.items() if v.shape == (len(X),) and not _is_mark(n, arrays)]
+    id_array = asked.id_column([n for n in every if n not in ("y", "X")], ("id", "ids"), str(path))
+    name_array = next((name for name in ("name", "names") if name in every), None)
+    rest = [n for n in every if n not in (id_array, name_array, *NPZ_OWN)]
+    columns = {plain_name(n): n for n in rest}
+    if y is not None and ("y.missing" in arrays or "y" in coded):
+        y = object_array(values("y"))
+    return Collection(
+        "npz",
+        _numeric(X),
+        y,
+        np.zeros(len(X), dtype=bool),
+        **others,
+        names=[str(name) for name in arrays[name_array].tolist()] if name_array else None,
+        ids=values(id_array) if id_array else None,
+        ids_said=id_array is not None,
+        columns={name: values(columns[name]) for name in asked.chosen(list(columns), str(path))},
+    )
+
+
+def _marked(found: Array, missing: Array | None) -> Iterable[tuple[Any, bool]]:
+    marks = [False] * len(found) if missing is None else missing.tolist()
+    return zip(found.tolist(), marks, strict=True)
+
+
+def _is_mark(name: str, arrays: dict[str, Array]) -> bool:
+    return name.endswith(".missing") and name.removesuffix(".missing") in arrays
+
+
+def _check_classes(y: Array | None, names: list[str] | None, path: Path) -> None:
+    """Labels beside ``class_names`` are positions in them, −1 for none."""
+    if y is None or names is None or y.ndim != 1:
+        return
+    if y.dtype.kind not in "iub" and not (y.dtype.kind == "f" and (y == np.floor(y)).all()):
+        odd = y[y != np.floor(y)][0] if y.dtype.kind == "f" else y[0]
+        raise ValueError(f"{path} has class_names, so y must be whole numbers, positions in them; got {odd}.")
+    wrong = y[(y < -1) | (y >= len(names))]
+    if len(wrong):
+        raise ValueError(
+            f"{path} has {len(names)} class_names, so y must be 0 to {len(names) - 1}, or −1 for no label; "
+            f"got {wrong[0]}."
+        )
+
+
+def plain_name(name: str) -> str:
+    """The name of a column in a file of ours: a prefix keeps those apart that have a meaning there."""
+    return name.removeprefix(PREFIX)
 
 
 def _npz_arrays(path: Path) -> dict[str, Array]:
@@ -132,29 +199,63 @@ def _read_labels(path: Path) -> Array:
         return y
 
 
-def read_table(path: Path, labels: str | Path | None, mapped: bool = False) -> Collection:
-    """A Parquet or Arrow file with a column of lists of numbers, and perhaps a column of labels.
+def read_table(
+    path: Path, labels: str | Path | None, mapped: bool = False, asked: Asked = NOT_ASKED
+) -> Collection:
+    """A Parquet or Arrow file with a column of lists of numbers, perhaps also of labels, ids and names.
 
     ``mapped`` leaves the vectors of a Parquet file on the disk, for those who read them block by block.
     """
     schema = _schema(path)
     column = _vector_column(schema, path)
-    label_column = str(labels) if labels else next((c for c in _LABEL_COLUMNS if c in schema.names), None)
-    if label_column and label_column not in schema.names:
+    about = {key.decode(): text.decode() for key, text in (schema.metadata or {}).items()}
+    coded = about.get("sihash json", "").split()
+    own = about.get("sihash own", "").split()
+    names = [n for n in schema.names if n not in own and n != column and not _PANDAS_INDEX.fullmatch(n)]
+    label_column = str(labels) if labels else next((c for c in LABEL_COLUMNS if c in names), None)
+    if label_column and label_column not in names:
         raise ValueError(f"{path} has no column {label_column!r}; it has {', '.join(schema.names)}.")
+    id_column = asked.id_column(names, [n for n in ("id",) if n != label_column], str(path))
+    name_column = (
+        "name" if "name" in names and label_column != "name" and is_text(schema.field("name").type) else None
+    )
+    rest = {plain_name(n): n for n in names if n not in (label_column, id_column, name_column)}
+    chosen = {name: rest[name] for name in asked.chosen(list(rest), str(path))}
+    wanted = list(dict.fromkeys(n for n in (label_column, id_column, name_column, *chosen.values()) if n))
     X: Any
     if mapped and _is_parquet(path):
-        table = _open_table(path, [label_column] if label_column else [])
+        table = _open_table(path, wanted)
         X = TableRows(path, column)
     else:
-        table = _open_table(path, [column, *([label_column] if label_column else [])])
+        table = _open_table(path, [column, *wanted])
         X = _matrix(table.column(column), f"column {column!r} of {path}")
-    y = np.array(table.column(label_column).to_pylist()) if label_column else None
-    if y is not None and y.dtype == object:
-        raise ValueError(
-            f"Column {label_column!r} of {path} has missing or mixed values; give every row one label."
-        )
-    return Collection("Parquet or Arrow", X, y, np.zeros(len(X), dtype=bool), lambda: fingerprint(path))
+
+    def values(name: str) -> list[Any]:
+        found = table.column(name).to_pylist()
+        return [None if v is None else json.loads(v) for v in found] if name in coded else found
+
+    return Collection(
+        "Parquet or Arrow",
+        X,
+        _labels_array(values(label_column)) if label_column else None,
+        np.zeros(len(X), dtype=bool),
+        lambda: fingerprint(path),
+        names=[str(v) for v in values(name_column)] if name_column else None,
+        ids=values(id_column) if id_column else None,
+        ids_said=id_column is not None,
+        columns={name: values(n) for name, n in chosen.items()},
+    )
+
+
+def _labels_array(values: list[Any]) -> Array:
+    """Labels of one type as an array of it, else, and where some are missing, as objects."""
+    return object_array(values) if len({type(v) for v in values}) > 1 else np.array(values)
+
+
+def is_text(kind: Any) -> bool:
+    import pyarrow
+
+    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
 
 
 class TableRows:
@@ -246,12 +347,12 @@ def _vector_column(schema: Any, path: Path) -> str:
         return any(is_a(kind) for is_a in lists) and any(is_a(kind.value_type) for is_a in numbers)
 
     found = [field.name for field in schema if is_vectors(field.type)]
-    named = [name for name in _VECTOR_COLUMNS if name in found]
+    named = [name for name in VECTOR_COLUMNS if name in found]
     if len(found) == 1 or named:
         return str((named or found)[0])
     raise ValueError(
         f"{path} has {len(found)} columns of number lists ({', '.join(found) or 'none'}); expected one, "
-        f"or one named {', '.join(_VECTOR_COLUMNS)}."
+        f"or one named {', '.join(VECTOR_COLUMNS)}."
     )
 
 

@@ -22,7 +22,7 @@ from sihash.engines.matrix import Matrix, is_dask_array
 from sihash.engines.parted import Call, PartedRows, RowsLost
 from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again, reset_codes
 from sihash.kernel import KernelMap
-from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.blocks import Block, RowBlocks, Store
 
 TRIES = 3  # to lay rows out on workers that are lost meanwhile
 
@@ -167,7 +167,7 @@ def _shape(rows: RowBlocks) -> tuple[int, int]:
     return rows.n_features, rows.n_bits
 
 
-def _deep_copy(block: Block) -> Block:
+def _deep_copy(block: Block, store: Store) -> Block:
     return Block(block.n, **{name: array.copy() for name, array in block.arrays.items()})
 
 

@@ -2,7 +2,7 @@
 
 For a bit ``j`` the loss of row ``i`` is ``L(z) = λ Cᵇ max_k(…) + Cˣ max(0, 1 − z s_ij)``. Only ``δ = L(−1)
 − L(+1)`` matters: rows with small δ take −1. The multi-class half of δ depends on the row's word and class
-alone (`WordTable`), the binary half on its score ``s_ij``.
+alone (`CodeTable`), the binary half on its score ``s_ij``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sihash._typing import Array
-from sihash.hashing.selection import kth_smallest
-from sihash.hashing.words import WordTable
+from sihash.hashing.code_table import CodeTable
+from sihash.hashing.distributed_select import kth_smallest
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.svm_state import RowCounter, SVMs
 
@@ -21,7 +21,7 @@ MAX_SWEEPS = 20
 
 
 def descend(
-    svms: SVMs, table: WordTable, class_coef: Array, position: Array, lam_C_b: float, gamma: float
+    svms: SVMs, table: CodeTable, class_coef: Array, position: Array, lam_C_b: float, gamma: float
 ) -> Array:
     """Sweep over the bits until the codes settle; returns how many rows flipped, a number a bit.
 
@@ -48,7 +48,7 @@ def descend(
 class PairLosses:
     """The multi-class half of eq. 2, for every pair of the table."""
 
-    def __init__(self, table: WordTable, class_coef: Array, position: Array, scale: float) -> None:
+    def __init__(self, table: CodeTable, class_coef: Array, position: Array, scale: float) -> None:
         self.table, self.coef, self.position, self.scale = table, class_coef, position, scale
         self._live = np.empty(0, dtype=np.intp)  # the pairs with rows that the losses are those of
 

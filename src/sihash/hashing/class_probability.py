@@ -154,7 +154,9 @@ def clipped(scores: Array) -> Array:
 
 def _sums_by_class(F: Array, y: Array, n_classes: int) -> Array:
     sums = np.zeros((n_classes, F.shape[1]))
-    np.add.at(sums, y, F)
+    order = np.argsort(y, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(y[order]) > 0])
+    sums[y[order[starts]]] = np.add.reduceat(F[order], starts, axis=0, dtype=np.float64)
     return sums
 
 

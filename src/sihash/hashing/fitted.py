@@ -9,9 +9,9 @@ import numpy as np
 
 from sihash import labels
 from sihash._typing import Array
-from sihash.hashing.learner import Learner
 from sihash.hashing.objective import Objective
 from sihash.hashing.report import Report
+from sihash.hashing.training_state import TrainingState
 from sihash.kernel import KernelMap
 
 
@@ -19,7 +19,7 @@ from sihash.kernel import KernelMap
 class Fitted:
     """The attributes of a fitted `SIH`, under the names that they have there.
 
-    An update makes a new one from a twin of the learner and hands it over at the end, so an error or Ctrl-C
+    An update makes a new one from a twin of the training and hands it over at the end, so an error or Ctrl-C
     leaves the estimator with the old one.
     """
 
@@ -29,7 +29,7 @@ class Fitted:
     class_coef_: Array
     objective_: Objective
     report_: Report
-    _learner: Learner
+    _training: TrainingState
     _rng: np.random.RandomState  # what the next update draws from
     _scratch: tuple[float, float]  # steps, and seconds a row, of the last fit from scratch
     _stored: None = None  # the rows are here
@@ -37,23 +37,23 @@ class Fitted:
     @classmethod
     def of(
         cls,
-        learner: Learner,
+        training: TrainingState,
         report: Report,
         rng: np.random.RandomState,
         scratch: tuple[float, float] | None = None,
     ) -> Self:
-        """What a trained learner amounts to; without ``scratch`` this was a fit from scratch itself."""
-        assert learner.class_svm is not None
+        """What a trained training amounts to; without ``scratch`` this was a fit from scratch itself."""
+        assert training.class_svm is not None
         if scratch is None:
             scratch = report.n_steps, report.total_seconds / report.n_rows
         return cls(
-            classes_=labels.as_classes([learner.labels[int(k)] for k in learner.live]),
-            kernel_=learner.kernel,
-            bit_coef_=learner.svms.W.astype(np.float32),
-            class_coef_=learner.class_svm.W,
-            objective_=learner.objective(),
+            classes_=labels.as_classes([training.labels[int(k)] for k in training.live]),
+            kernel_=training.kernel,
+            bit_coef_=training.svms.W.astype(np.float32),
+            class_coef_=training.class_svm.W,
+            objective_=training.objective(),
             report_=report,
-            _learner=learner,
+            _training=training,
             _rng=rng,
             _scratch=scratch,
         )

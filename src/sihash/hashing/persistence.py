@@ -1,4 +1,4 @@
-"""A learner as arrays and JSON, so that updating can go on after a file is loaded."""
+"""A training as arrays and JSON, so that updating can go on after a file is loaded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from sihash import codes, labels
 from sihash._typing import Array
 from sihash.engines import Engine
-from sihash.hashing.learner import Learner
+from sihash.hashing.code_table import CodeTable
 from sihash.hashing.settings import Settings
-from sihash.hashing.words import WordTable
+from sihash.hashing.training_state import TrainingState
 from sihash.kernel import KernelMap
 from sihash.modelfile import ModelFileError
 from sihash.svm import MulticlassSolution
@@ -21,33 +21,48 @@ from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block
 
 
-def learner_state(learner: Learner, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
+def training_file(training: TrainingState, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors, without Φ and the scores: they follow from ``X``, kernel and weights."""
-    rows = learner.svms.rows
+    rows = training.svms.rows
     header = {
-        "labels": labels.to_json(labels.object_array(learner.labels)),
-        "live": learner.live.tolist(),
-        "ids": labels.to_json(labels.object_array(list(learner.key_of))),
-        "next_key": learner.next_key,
-        "first_new_key": learner.first_new_key,
-        "first_classes": labels.to_json(labels.object_array(learner.first_classes)),
+        "labels": labels.to_json(labels.object_array(training.labels)),
+        "live": training.live.tolist(),
+        "ids": labels.to_json(labels.object_array(list(training.key_of))),
+        "next_key": training.next_key,
+        "outside": labels.to_json(labels.object_array(list(training.outside))),
         "blocks": rows.map(_size),
-        "solved": [learner.settings.method, learner.settings.C_x],
+        "solved": [training.settings.method, training.settings.C_x],
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
     tensors["rows.codes"] = codes.pack(rows.column("Y"))
-    tensors["keys"] = np.array(list(learner.key_of.values()), dtype=np.int64)
-    tensors |= {f"machines.{name}": value for name, value in learner.svms.state().items()}
+    tensors["rates"] = training.rates
+    tensors["outside"] = np.array(list(training.outside.values()), dtype=np.int64)
+    if training.kernel.made_of is not None:
+        tensors["made_of"] = training.kernel.made_of
+    tensors["keys"] = np.array(list(training.key_of.values()), dtype=np.int64)
+    tensors |= {f"machines.{name}": value for name, value in training.svms.state().items()}
     return header, tensors
+
+
+def generator_state(rng: np.random.RandomState) -> Array:
+    """A generator as numbers: a hasher from a file draws as the saved one would have."""
+    _, keys, position, *_ = rng.get_state(legacy=True)
+    return np.append(keys, position).astype(np.int64)
+
+
+def generator_from(state: Array) -> np.random.RandomState:
+    rng = np.random.RandomState()
+    rng.set_state(("MT19937", state[:-1].astype(np.uint32), int(state[-1]), 0, 0.0))
+    return rng
 
 
 def _size(block: Block) -> int:
     return block.n
 
 
-class StoredLearner:
-    """What `learner_state` described, until its rows are there and a learner can be made of it."""
+class StoredTraining:
+    """What `training_file` described, until its rows are there and a training can be made of it."""
 
     def __init__(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         self.header = header
@@ -60,12 +75,14 @@ class StoredLearner:
         keys = self.tensors["keys"]
         self.X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
 
-    def restore(self, settings: Settings, engine: Engine, kernel: KernelMap, class_coef: Array) -> Learner:
+    def restore(
+        self, settings: Settings, engine: Engine, kernel: KernelMap, class_coef: Array
+    ) -> TrainingState:
         assert self.X is not None
         header, tensors = self.header, self.tensors
         n_bits = len(tensors["machines.W"])
         settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
-        table = WordTable(n_bits)
+        table = CodeTable(n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
         columns["pair"] = table.find_all(tensors["rows.codes"], columns["y"])
         table.count(columns["pair"])
@@ -82,17 +99,19 @@ class StoredLearner:
                 svms.start_from(state["W"])
         except KeyError as missing:
             raise ModelFileError(f"The model file lacks the tensor 'machines.{missing.args[0]}'.") from None
-        return Learner(
+        return TrainingState(
             settings=settings,
             engine=engine,
-            kernel=kernel,
+            kernel=replace(kernel, made_of=tensors.get("made_of")),
             svms=svms,
             table=table,
             labels=labels.from_json(header["labels"]).tolist(),
             live=np.array(header["live"], dtype=np.intp),
             key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),
             next_key=int(header["next_key"]),
-            first_new_key=int(header["first_new_key"]),
-            first_classes=labels.from_json(header["first_classes"]).tolist(),
+            outside=dict(
+                zip(labels.from_json(header["outside"]).tolist(), tensors["outside"].tolist(), strict=True)
+            ),
+            rates=tensors["rates"],
             class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
         )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.checks import check_count
+from sihash.hashing.training_sample import Budget, check_budget
 from sihash.svm.binary import Method
 
 LAM_PER_BIT = 1e8  # the paper's λ is this for every bit
 MOST_BITS = 4096
-# Words that are balanced when they are chosen leave little for rows to balance: 0.0005 of all bits on MNIST
-# after a class came, for five rounds and no gain. With random words, as in the paper, every flip counts.
-FEW_FLIPS = 1e-3
 SMALLEST_TOL = 1e-9  # products in float32 do not certify much less
 
 
@@ -39,7 +38,8 @@ class Settings:
     max_iter: int
     tol: float
     method: Method
-    few_flips: float  # a round that flips at most this share of the bits is the last
+    codes_move: bool  # whether rows may leave the word of their class (eq. 2); not where words are learned
+    training_rows: Budget
 
     @classmethod
     def checked(
@@ -54,6 +54,7 @@ class Settings:
         tol: float,
         solver: str,
         codebook: str | Array,
+        training_rows: Any,
     ) -> Settings:
         """From the parameters of `SIH`; senseless ones are refused."""
         check_count("n_bits", n_bits)
@@ -72,8 +73,9 @@ class Settings:
         if solver not in ("auto", "smooth", "ocas"):
             raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {solver!r}.")
         method: Method = "ocas" if solver == "ocas" else "smooth"
-        few = 0.0 if isinstance(codebook, str) and codebook == "random" else FEW_FLIPS
-        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, few)
+        moves = not (isinstance(codebook, str) and codebook == "learned")
+        budget = check_budget(training_rows)
+        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, moves, budget)
 
     @property
     def balance(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,17 +20,18 @@ from sihash.checks import check_count, check_float32
 from sihash.engines import Engine, Matrix, open_engine
 from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
-from sihash.hashing import changes, ids_of_rows, persistence
+from sihash.hashing import persistence, row_changes, row_ids
+from sihash.hashing.anchor_columns import follow_classes
 from sihash.hashing.codebook import make_codebook
 from sihash.hashing.fitted import Fitted
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.hashing.learned_words import learned_codebook
-from sihash.hashing.learner import Learner, new_learner
-from sihash.hashing.outgrown import has_outgrown
 from sihash.hashing.report import Report, show_log
 from sihash.hashing.settings import Settings
+from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, class_rates, in_sample
+from sihash.hashing.training_state import NewRows, TrainingState, new_training_state
 from sihash.kernel import KernelMap
-from sihash.kernel_fit import fit_kernel_map
+from sihash.kernel_fit import fit_kernel_map, renamed
 from sihash.svm.certificate import Certificate, lower_bounds
 from sihash.threads import team
 
@@ -44,17 +45,19 @@ PAPER: dict[str, Any] = {
     "gamma": 1e5,
     "max_iter": 5,
     "tol": 0.01,
+    "training_rows": "all",
 }
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Checked rows to learn from: vectors, labels and ids. Later rows count their ids from ``next_key``."""
+    """Checked rows: vectors, labels, ids and keys. Later rows are numbered from ``next_key``."""
 
     X: Any
     y: Array
     ids: list[Hashable]
-    next_key: int = 0
+    keys: Array
+    next_key: int
 
 
 class SIH(HashFunctions, Hasher):
@@ -70,9 +73,9 @@ class SIH(HashFunctions, Hasher):
 
     When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
     date from what was learned before: weights and sums over rows are kept and made valid by touching the
-    changed rows only, and the SVMs take just the steps that they then need. Only
-    when more than a quarter of the rows came, or more than 15 % of the classes changed, since anchors and
-    words were chosen does an update choose them, and learn everything, anew.
+    changed rows only, and the SVMs take just the steps that they then need. Classes keep their code words,
+    whatever the size of a change, so codes made before an update go with those made after it. Anchors come
+    and go with their classes. Only `fit` and `relearn` draw words again.
 
     Parameters
     ----------
@@ -97,7 +100,7 @@ class SIH(HashFunctions, Hasher):
         Price of imbalance γ; 0 leaves balance out, in the first words as well. The paper's 10⁵ suits tens of
         thousands of rows; on few rows it tears classes apart, so the default is smaller.
     max_iter : int
-        Rounds of Algorithm 1 at most.
+        Rounds of Algorithm 1 at most. With learned words one is enough: rows keep the word of their class.
     tol : float
         What each SVM may lack of its optimum, as a share of its objective: an estimate with the smoothed
         solver, which counts an objective for at least half of F(0) = C n; a proof with OCAS. At 0.006 mAP is
@@ -109,6 +112,9 @@ class SIH(HashFunctions, Hasher):
         The first words of the classes: separated ones moved toward what the features can tell apart; random
         ones improved until far apart and balanced; random as in the paper; Hadamard; or given, in the order
         of ``classes_``.
+    training_rows : int or "all"
+        Rows to learn from at most, near enough: of a larger collection a sample that keeps every class and
+        stays fair as rows come and go. The other rows cost nothing but their ids.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
     engine : str, optional
@@ -125,7 +131,7 @@ class SIH(HashFunctions, Hasher):
     classes_ : array
         Class labels: sorted after `fit`; classes added later follow at the end.
     ids_ : list
-        Ids of the training rows, in the order in which they came.
+        Ids of the rows that were learned from, in the order in which they came.
     codes_ : int8 array of shape (n, n_bits)
         Learned codes ±1 of the training rows, in the order of ``ids_``.
     bit_coef_ : array of shape (n_bits, n_anchors + 1)
@@ -155,8 +161,8 @@ class SIH(HashFunctions, Hasher):
 
     # What `Fitted` brings, beside the hash functions.
     report_: Report
-    _learner: Learner | None
-    _stored: persistence.StoredLearner | None  # a learner that waits for its vectors
+    _training: TrainingState | None
+    _stored: persistence.StoredTraining | None  # a training that waits for its vectors
     _rng: np.random.RandomState
     _scratch: tuple[float, float]
 
@@ -175,6 +181,7 @@ class SIH(HashFunctions, Hasher):
         tol: float = 0.006,
         solver: Literal["auto", "smooth", "ocas"] = "auto",
         codebook: Literal["learned", "separated", "random", "hadamard"] | Array = "learned",
+        training_rows: Budget = DEFAULT_BUDGET,
         random_state: int | np.random.RandomState | None = None,
         engine: str | None = None,
         verbose: bool = False,
@@ -192,6 +199,7 @@ class SIH(HashFunctions, Hasher):
         self.tol = tol
         self.solver = solver
         self.codebook = codebook
+        self.training_rows = training_rows
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
@@ -225,11 +233,9 @@ class SIH(HashFunctions, Hasher):
         settings, engine = self._settings(), open_engine(self.engine, X)
         seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
         X, y = _check_training(seen, engine.take(X), y, reset=True)
-        rows = LabelledRows(X, y, ids_of_rows.new_ids(ids, len(X), 0, {}))
-        report, rng = (
-            Report("fit", n_added=len(X), verbose=self._is_verbose()),
-            check_random_state(self.random_state),
-        )
+        rows = LabelledRows(X, y, row_ids.new_ids(ids, len(X), 0, {}), np.arange(len(X)), len(X))
+        report = Report("fit", n_added=len(X), verbose=self._is_verbose())
+        rng = check_random_state(self.random_state)
         return self._take(self._learn(settings, engine, rows, report, rng), seen)
 
     def _learn(
@@ -246,26 +252,26 @@ class SIH(HashFunctions, Hasher):
             raise ValueError(
                 f"SIH needs at least two classes, got 1 class ({classes.tolist()[0]!r}); add rows of another."
             )
+        rates = class_rates(np.bincount(numbers), settings.training_rows)
+        chosen = np.flatnonzero(in_sample(rows.keys, numbers, rates))
+        names = _names(rows, numbers, chosen) | {"rates": rates}
+        X, y, keys = (rows.X, numbers, rows.keys)
+        if len(chosen) < len(numbers):
+            X, y, keys = X[chosen], y[chosen], keys[chosen]
         with team():
             with report.phase("kernel"):
-                kernel = self._make_kernel(rows.X, numbers, rng)
+                kernel = self._make_kernel(X, y, rng)
+                if kernel.made_of is not None:
+                    kernel = replace(kernel, made_of=renamed(kernel.made_of, keys))
                 report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
             with report.phase("words"):
-                words = self._make_words(kernel, rows.X, numbers, settings.balance, rng)
+                words = self._make_words(kernel, X, y, settings.balance, rng)
             with report.phase("kernel"):
-                learner = new_learner(
-                    settings,
-                    engine,
-                    kernel,
-                    rows.X,
-                    numbers,
-                    classes.tolist(),
-                    words,
-                    rows.ids,
-                    rows.next_key,
+                training = new_training_state(
+                    settings, engine, kernel, NewRows(X, y, keys), classes.tolist(), words, names
                 )
-            learner.run(report)
-        return Fitted.of(learner, report, rng)
+            training.run(report)
+        return Fitted.of(training, report, rng)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch: `fit` at first, `add` from then on. New labels need no announcement."""
@@ -293,7 +299,8 @@ class SIH(HashFunctions, Hasher):
         remove_classes: Iterable[Hashable] = (),
     ) -> Self:
         """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join."""
-        learner, gone, gone_classes = self._learner_to_update(), list(remove), labels.several(remove_classes)
+        training, gone = self._training_to_update(), list(remove)
+        gone_classes = labels.several(remove_classes)
         if X is not None:
             X, y = _check_training(self, X, y, reset=False)
         elif y is not None or ids is not None:
@@ -307,46 +314,57 @@ class SIH(HashFunctions, Hasher):
         # One thread a product: on the few rows of a change a BLAS of many threads takes 25 times as long.
         with team():
             with report.phase("rows"):
-                twin, rng = learner.twin(), copy.deepcopy(self._rng)
+                twin, rng = training.twin(), copy.deepcopy(self._rng)
                 if gone:
-                    ids_of_rows.check_known(gone, twin.key_of)
-                    changes.leave_rows(twin, gone)
+                    row_ids.check_known(gone, twin.all_ids())
+                    row_changes.leave_rows(twin, gone)
                 self._leave_classes(twin, gone_classes)
-                report.n_removed = len(learner.key_of) - len(twin.key_of)
-                if X is not None and not len(twin.live):
-                    raise ValueError("This update would replace every row: fit again instead.")
-                more: list[Hashable] = [] if X is None else _as_list(y)
-                names = ids_of_rows.new_ids(ids, len(more), twin.next_key, twin.key_of) if more else []
-                # Given words cannot be chosen anew.
-                outgrown = isinstance(self.codebook, str) and has_outgrown(twin, more)
-                if more and not outgrown:
+                report.n_removed = training.n_known - twin.n_known
+                new = None if X is None else self._arrivals(twin, X, y, ids)
+                _check_classes(twin, new)
+            with report.phase("anchors"):
+                follow_classes(twin, new, self.n_anchors, rng)
+            with report.phase("rows"):
+                if new is not None:
                     learned = isinstance(self.codebook, str) and self.codebook == "learned"
-                    changes.join(twin, X.astype(np.float32, copy=False), more, names, rng, learned)
-            if outgrown:
-                rows = _all_rows(twin, X, more, names)
-                return self._take(self._learn(self._settings(), twin.engine, rows, report, rng))
+                    row_changes.join(twin, new, rng, learned)
             return self._run(twin, report, rng)
 
-    def _leave_classes(self, twin: Learner, gone: list[Hashable]) -> None:
+    def _arrivals(self, twin: TrainingState, X: Array, y: Array, ids: Iterable[Hashable] | None) -> NewRows:
+        if not len(twin.live):
+            raise ValueError("This update would replace every row: fit again instead.")
+        names = row_ids.new_ids(ids, len(X), twin.next_key, twin.all_ids())
+        return row_changes.arrivals(twin, X.astype(np.float32, copy=False), _as_list(y), names)
+
+    def _leave_classes(self, twin: TrainingState, gone: list[Hashable]) -> None:
         numbers = np.intersect1d(self._numbers_to_remove(gone), twin.live)
         if len(numbers):
-            changes.leave_classes(twin, numbers)
+            row_changes.leave_classes(twin, numbers)
 
-    def refresh_anchors(self) -> Self:
-        """Choose mean, width and anchors anew from the present rows, and train; the codes are the start.
+    def relearn(self) -> Self:
+        """Learn everything again from the rows that it knows, words too: codes made before are void then.
 
-        Anchors need to cover the data, not to belong to it, so small updates leave the kernel map as it is,
-        and an anchor whose class was deleted still serves; large ones choose it anew by themselves. Worth
-        calling after many changes that each did not, or where updates never do: with rows on a cluster, or
-        with given words.
+        Updates keep the words of classes that stay, and the mean and width of the kernel. After a life in
+        which most classes came or went, this may gain a little. The rows are those that were learned from.
         """
-        learner = self._learner_to_update()
-        report = Report("refresh_anchors", verbose=self._is_verbose())
-        with report.phase("kernel"):
-            X, y, pair = (learner.in_order(name) for name in ("X", "y", "pair"))
-            rng = copy.deepcopy(self._rng)
-            twin = learner.rebuilt(self._make_kernel(X, y, rng), X, y, pair)
-        return self._run(twin, report, rng)
+        before, settings = self._training_to_update(), self._settings()
+        X, y, ids = self.training_set()
+        keys = np.sort(before.svms.rows.column("key"))
+        rows = LabelledRows(X, labels.as_labels(y, len(X)), ids, keys, before.next_key)
+        report, rng = Report("relearn", verbose=self._is_verbose()), copy.deepcopy(self._rng)
+        fitted = self._learn(replace(settings, training_rows="all"), before.engine, rows, report, rng)
+        # The rows outside the sample stay there.
+        after = fitted._training
+        number_of = {label: k for k, label in enumerate(after.labels)}
+        for k in before.live:
+            after.rates[number_of[before.labels[k]]] = before.rates[k]
+        after.outside = {
+            name: number_of[before.labels[k]]
+            for name, k in before.outside.items()
+            if before.labels[k] in number_of
+        }
+        after.settings = settings
+        return self._take(fitted)
 
     def certify(self, tol: float = 0.01) -> Certificate:
         """Prove how far the binary SVMs are from their optimum at most; nothing is changed.
@@ -354,18 +372,13 @@ class SIH(HashFunctions, Hasher):
         The bounds come from cutting planes that start at the weights, and lie at most ``tol`` below the
         optimum: a gap that is much wider says what the weights lack. This takes longer than a fit.
         """
-        learner = self._learner_to_update()
+        training = self._training_to_update()
         with team():
-            lower = learner.with_rows(lambda: lower_bounds(learner.svms, tol))
-        return Certificate(learner.svms.upper(), lower)
+            lower = training.with_rows(lambda: lower_bounds(training.svms, tol))
+        return Certificate(training.svms.upper(), lower)
 
-    def _run(self, twin: Learner, report: Report, rng: np.random.RandomState) -> Self:
-        """Train a changed learner and make it, and the generator it drew from, the present ones."""
-        if len(twin.live) < 2:
-            raise ValueError(
-                f"This removal would leave {len(twin.live)} class(es); hashing needs two or more. "
-                "Nothing was changed."
-            )
+    def _run(self, twin: TrainingState, report: Report, rng: np.random.RandomState) -> Self:
+        """Train a changed training and make it, and the generator it drew from, the present ones."""
         with team():
             twin.run(report)
         report.scratch_steps = self._scratch[0]
@@ -396,33 +409,41 @@ class SIH(HashFunctions, Hasher):
         The codes come from the scores that learning left behind. Where one is so close to zero that rounding
         may decide the bit, the row is not certain; `transform` has the last word.
         """
-        return self._learner_to_update().hashes()
+        return self._training_to_update().hashes()
 
     def left_out_margins(self, n: int) -> tuple[list[Hashable], Array]:
         """About ``n`` training rows, by their ids, and their margins had they not been trained on.
 
         An estimate by the leverage of each row, for choices that the margins of training rows would flatter.
         """
-        learner = self._learner_to_update()
-        keys, margins = learner.left_out_margins(n)
-        places = np.searchsorted(np.fromiter(learner.key_of.values(), dtype=np.int64), keys)
-        ids = list(learner.key_of)
+        training = self._training_to_update()
+        keys, margins = training.left_out_margins(n)
+        places = np.searchsorted(np.fromiter(training.key_of.values(), dtype=np.int64), keys)
+        ids = list(training.key_of)
         return [ids[k] for k in places], margins
+
+    def left_out_hits(self, n: int = 2000) -> tuple[Array, Array]:
+        """Classes of about ``n`` training rows, as places in ``classes_``, and whether each is recognised.
+
+        An estimate for rows that were not trained on, as `left_out_margins`: it tells classes that are
+        learned well from those that are not.
+        """
+        return self._training_to_update().left_out_hits(n)
 
     @property
     def codes_(self) -> Array:
-        return self._learner_to_update().in_order("Y")
+        return self._training_to_update().in_order("Y")
 
     @property
     def ids_(self) -> list[Hashable]:
         check_is_fitted(self)
-        return list(self._learner_to_update().key_of) if self._stored is None else self._stored.ids
+        return list(self._training_to_update().key_of) if self._stored is None else self._stored.ids
 
-    def training_rows(self) -> tuple[Array, list[Hashable], list[Hashable]]:
+    def training_set(self) -> tuple[Array, list[Hashable], list[Hashable]]:
         """The rows that the hasher knows now, in the order of ``ids_``: ``(X, labels, ids)``."""
-        learner = self._learner_to_update()
-        y = [learner.labels[int(k)] for k in learner.in_order("y")]
-        return learner.in_order("X"), y, self.ids_
+        training = self._training_to_update()
+        y = [training.labels[int(k)] for k in training.in_order("y")]
+        return training.in_order("X"), y, self.ids_
 
     # Files.
 
@@ -436,19 +457,22 @@ class SIH(HashFunctions, Hasher):
         check_is_fitted(self)
         header, tensors = self._state()
         if updatable:
-            learner = self._learner_to_update()
-            more_header, more_tensors = learner.with_rows(lambda: persistence.learner_state(learner, vectors))
-            header["learner"] = {**more_header, "scratch": list(self._scratch)}
-            tensors |= more_tensors
+            training = self._training_to_update()
+            more_header, more_tensors = training.with_rows(
+                lambda: persistence.training_file(training, vectors)
+            )
+            header["training"] = {**more_header, "scratch": list(self._scratch)}
+            tensors |= more_tensors | {"generator": persistence.generator_state(self._rng)}
         self._write(path, header, tensors)
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         super()._set_state(header, tensors)
-        self._learner, self._stored = None, None
+        self._training, self._stored = None, None
         self._rng = check_random_state(self.random_state)
-        if "learner" in header:
-            self._scratch = tuple(header["learner"]["scratch"])
-            self._stored = persistence.StoredLearner(header["learner"], tensors)
+        if "training" in header:
+            self._scratch = tuple(header["training"]["scratch"])
+            self._rng = persistence.generator_from(tensors["generator"])
+            self._stored = persistence.StoredTraining(header["training"], tensors)
             if self._stored.X is not None:
                 self._restore(self._stored)
 
@@ -473,18 +497,18 @@ class SIH(HashFunctions, Hasher):
         return self
 
     def _calibrated(self) -> Array:
-        """Fitted when first asked for, from the rows that the learner holds."""
-        return super()._calibrated() if self._learner is None else self._learner.calibrate()
+        """Fitted when first asked for, from the rows that the training holds."""
+        return super()._calibrated() if self._training is None else self._training.calibrate()
 
     def _margin_head(self) -> Array:
         """Learned when first asked for, as the calibration."""
         check_is_fitted(self)
-        return super()._margin_head() if self._learner is None else self._learner.class_margins()
+        return super()._margin_head() if self._training is None else self._training.class_margins()
 
-    def _restore(self, stored: persistence.StoredLearner) -> None:
+    def _restore(self, stored: persistence.StoredTraining) -> None:
         engine = open_engine(self.engine)
-        self._learner = stored.restore(self._settings(), engine, self.kernel_, self.class_coef_)
-        self._learner.calibration, self._learner.margin_head = self._calibration, self._margins
+        self._training = stored.restore(self._settings(), engine, self.kernel_, self.class_coef_)
+        self._training.calibration, self._training.margin_head = self._calibration, self._margins
         self._stored = None
 
     # Checks.
@@ -494,21 +518,21 @@ class SIH(HashFunctions, Hasher):
             show_log()
         return bool(self.verbose)
 
-    def _learner_to_update(self) -> Learner:
+    def _training_to_update(self) -> TrainingState:
         check_is_fitted(self)
-        if self._learner is None:
+        if self._training is None:
             raise NotFittedError(
                 "This SIH was loaded from a file without training rows: it can hash, but not be updated. "
                 "Load a file saved with updatable=True, attach_vectors where there are ids_, or fit again."
             )
-        return self._learner
+        return self._training
 
     def _numbers_to_remove(self, wanted: list[Hashable]) -> Array:
         positions = labels.numbers_of(wanted, self.classes_)
         if (positions < 0).any():
             unknown = wanted[int(np.argmin(positions))]
             raise KeyError(f"Cannot remove the class {unknown!r}: classes_ lists the classes there are.")
-        return self._learner_to_update().live[np.unique(positions)]
+        return self._training_to_update().live[np.unique(positions)]
 
     def _settings(self) -> Settings:
         check_count("n_anchors", self.n_anchors)
@@ -522,6 +546,7 @@ class SIH(HashFunctions, Hasher):
             tol=self.tol,
             solver=self.solver,
             codebook=self.codebook,
+            training_rows=self.training_rows,
         )
 
     def _make_words(
@@ -549,14 +574,22 @@ def _check_training(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> tu
     return X, labels.as_labels(y, len(X))
 
 
-def _all_rows(learner: Learner, X: Array | None, y: list[Hashable], names: list[Hashable]) -> LabelledRows:
-    """The rows of a learner, then new ones."""
-    old = [learner.labels[int(k)] for k in learner.in_order("y")]
-    everything = learner.in_order("X")
-    if X is not None:
-        everything = np.concatenate([everything, X.astype(np.float32, copy=False)])
-    all_labels = labels.as_labels(old + y, len(everything))
-    return LabelledRows(everything, all_labels, [*learner.key_of, *names], learner.next_key + len(y))
+def _names(rows: LabelledRows, numbers: Array, chosen: Array) -> dict[str, Any]:
+    """What a training state keeps of the ids of rows, of which the ``chosen`` are learned from."""
+    keys, ids = rows.keys.tolist(), rows.ids
+    if len(chosen) == len(ids):
+        return {"key_of": dict(zip(ids, keys, strict=True)), "next_key": rows.next_key, "outside": {}}
+    key_of = {ids[k]: keys[k] for k in chosen}
+    outside = {name: number for name, number in zip(ids, numbers.tolist(), strict=True) if name not in key_of}
+    return {"key_of": key_of, "next_key": rows.next_key, "outside": outside}
+
+
+def _check_classes(twin: TrainingState, new: NewRows | None) -> None:
+    n_classes = len(twin.live if new is None else np.union1d(twin.live, new.y))
+    if n_classes < 2:
+        raise ValueError(
+            f"This removal would leave {n_classes} class(es); hashing needs two or more. Nothing was changed."
+        )
 
 
 def _as_list(y: Array) -> list[Hashable]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from sihash.hashing import ids_of_rows
+from sihash.hashing import row_ids
 from sihash.hashing.sih import SIH
 
 
@@ -52,13 +52,13 @@ def incremental(hasher: SIH, change: Change) -> SIH:
 
 
 def from_scratch(hasher: SIH, change: Change) -> SIH:
-    """Learn hash functions anew on the changed collection, with the parameters of ``hasher``."""
+    """Learn hash functions from scratch on the changed collection, with the parameters of ``hasher``."""
     gone, gone_classes = set(change.remove_ids), set(change.remove_classes)
-    X, y, ids = hasher.training_rows()
+    X, y, ids = hasher.training_set()
     stays = [k for k in range(len(y)) if ids[k] not in gone and y[k] not in gone_classes]
     X, y, ids = X[stays], [y[k] for k in stays], [ids[k] for k in stays]
     if change.X is not None:
-        first = hasher._learner_to_update().next_key
-        new = ids_of_rows.new_ids(change.ids, len(change.X), first, dict.fromkeys(ids, 0))
+        first = hasher._training_to_update().next_key
+        new = row_ids.new_ids(change.ids, len(change.X), first, dict.fromkeys(ids, 0))
         X, y, ids = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), ids + new
     return clone(hasher).fit(X, y, ids=ids)

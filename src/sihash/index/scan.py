@@ -83,7 +83,7 @@ class ScanIndex:
         return {"kind": "exact", "n_bits": self.n_bits, "size": len(self), "recall": 1.0}
 
     def _hidden(self, allowed: Array | None) -> Array:
-        return self._slots.hidden if allowed is None else self._slots.hidden_but(check_ids(allowed))
+        return self._slots.hidden if allowed is None else self._slots.hidden_but(allowed)
 
     def _portions(self, n_queries: int) -> list[slice]:
         """The queries in portions for the threads; all in one where that is soon done."""

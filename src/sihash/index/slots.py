@@ -7,7 +7,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import as_words, n_bytes
-from sihash.index.base import refuse_missing, refuse_present
+from sihash.index.base import check_ids, refuse_missing, refuse_present
 
 HIDDEN = np.uint16(1 << 15)  # added to a distance, it is beyond every other
 
@@ -31,6 +31,7 @@ class Slots:
         self._ids = np.empty(0, dtype=np.int64)
         self._words = np.empty((-(-self.n_bytes // 8), 0), dtype=np.uint64)
         self._hidden = np.empty(0, dtype=np.uint16)
+        self._asked: tuple[Array | None, Array] = (None, self._hidden)  # the last of `hidden_but`
 
     def __len__(self) -> int:
         return self.n - self.n_hidden
@@ -58,6 +59,7 @@ class Slots:
 
     def remove(self, ids: Array) -> None:
         self._hidden[self.slots(ids)] = HIDDEN
+        self._asked = (None, self._hidden)
         self.n_hidden += len(ids)
         if 3 * self.n_hidden > self.n:
             self._append(*self._taken())
@@ -78,9 +80,15 @@ class Slots:
 
     def hidden_but(self, allowed: Array) -> Array:
         """``hidden`` for a search among some ids only; those that are not there are passed over."""
-        slots = _slots_of_sorted(self.ids, np.sort(allowed, kind="stable"))
-        hidden = np.full(self.n, HIDDEN)
-        hidden[slots] = self.hidden[slots]
+        last, hidden = self._asked
+        if last is allowed:
+            return hidden
+        allowed = ids = np.asarray(allowed)
+        if ids.dtype != np.int64 or ids.ndim != 1 or not _is_ascending(ids):
+            ids = np.sort(check_ids(ids), kind="stable")
+        hidden = _hidden_but_sorted(self.ids, self.hidden, ids)
+        if not allowed.flags.writeable:  # who may not change it may ask by it again, as many searches do
+            self._asked = (allowed, hidden)
         return hidden
 
     def _find(self, ids: Array) -> Array:
@@ -92,6 +100,7 @@ class Slots:
         return np.where(there, found, -1)
 
     def _append(self, ids: Array, words: Array) -> None:
+        self._asked = (None, self._hidden)
         n = self.n + len(ids)
         if n > len(self._ids):
             room = max(n, 2 * self.n) - self.n
@@ -118,28 +127,44 @@ class Slots:
 
 
 @numba.njit(nogil=True, cache=True)
-def _slots_of_sorted(ids, wanted):  # type: ignore[no-untyped-def]
-    """Slots of those of the sorted ``wanted`` that are among the sorted ``ids``.
+def _is_ascending(ids):  # type: ignore[no-untyped-def]
+    """Whether ids are not negative, and each is larger than the one before."""
+    last, fine = np.int64(-1), True
+    for one in ids:
+        fine &= one > last  # no way out: only so the loop is vectorised
+        last = one
+    return fine
 
-    Each search goes on from where the last one ended, in leaps that double: near for many, soon for few.
-    """
-    slots = np.empty(len(wanted), dtype=np.int64)
-    n_found, low = 0, 0  # all ids before low are smaller than what is wanted
+
+@numba.njit(nogil=True, cache=True)
+def _hidden_but_sorted(ids, hidden, wanted):  # type: ignore[no-untyped-def]
+    """``hidden``, and every slot hidden that is not of the sorted ``wanted``; ``ids`` are sorted, too."""
+    out = np.full(len(hidden), HIDDEN)
+    n = len(ids)
+    if not n:
+        return out
+    if ids[n - 1] - ids[0] == n - 1:  # no gap: an id says where it is
+        for one in wanted:
+            slot = one - ids[0]
+            if 0 <= slot < n:
+                out[slot] = hidden[slot]
+        return out
+    # Each search goes on from where the last one ended, in leaps that double: near for many, soon for few.
+    low = 0  # all ids before low are smaller than what is wanted
     for one in wanted:
         leap = 1
-        while low + leap <= len(ids) and ids[low + leap - 1] < one:
+        while low + leap <= n and ids[low + leap - 1] < one:
             low += leap
             leap *= 2
-        high = min(low + leap, len(ids))
+        high = min(low + leap, n)
         while low < high:
             middle = (low + high) // 2
             if ids[middle] < one:
                 low = middle + 1
             else:
                 high = middle
-        if low == len(ids):
+        if low == n:
             break
         if ids[low] == one:
-            slots[n_found] = low
-            n_found += 1
-    return slots[:n_found]
+            out[low] = hidden[low]
+    return out

@@ -31,6 +31,7 @@ from sihash.ranking.score import (
     votes,
 )
 from sihash.ranking.sketch import Sketcher
+from sihash.splitmix import mixed
 
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
@@ -162,7 +163,7 @@ class Ranker:
         else:
             cosines = self.cosines_of(query.vector, ids)
             scores = cosines if rank == "vector" else self._by_code(rank, query, ids)
-        order = np.lexsort((_hash(ids), -cosines, -scores))
+        order = np.lexsort((mixed(ids), -cosines, -scores))
         familiar = familiarity(scores) >= self.weights.familiar_from if rank == "combined" else None
         return Found(ids[order], scores[order].astype(np.float32), familiar)
 
@@ -209,14 +210,6 @@ def _whole_rings(index: CodeIndex, code: Array, n: int, at_least: int, allowed: 
 def _least(distances: Array, ids: Array, n: int) -> Array:
     """The ``n`` ids at the least distances, and all that tie with the last of them."""
     return ids[distances <= np.partition(distances, n - 1)[n - 1]]
-
-
-def _hash(ids: Array) -> Array:
-    """A number for every id that says nothing of its order (splitmix64)."""
-    x = ids.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def check_rank(rank: str | None) -> Rank:

@@ -21,6 +21,7 @@ from sihash.server.bodies import Bodies
 from sihash.server.documentation import SECURITY_SCHEMES
 from sihash.server.guard import Guard
 from sihash.server.metrics import Measured, Metrics
+from sihash.server.paths import Paths
 from sihash.server.routes import changes, collection, page, searching, upkeep
 from sihash.server.service import Service
 from sihash.server.settings import Settings
@@ -64,7 +65,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         app.include_router(router)
     _describe_token(app)
     _tell_errors(app, settings)
-    app.add_middleware(Bodies)  # the innermost; the last added sees a request first
+    app.add_middleware(Paths)  # the innermost; the last added sees a request first
+    app.add_middleware(Bodies)
     app.add_middleware(Guard, settings=settings)
     app.add_middleware(Measured, metrics=metrics)
     return app

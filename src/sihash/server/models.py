@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
-Strategy = Literal["incremental", "scratch"]
+Strategy = Literal["incremental", "relearn"]
+Kind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
@@ -15,7 +16,12 @@ MAX_RESULTS = 1000
 MAX_BATCH_ITEMS = 1000
 MAX_WIDTH = 65_536  # numbers in a vector
 
-Id = Annotated[int, Field(ge=0, le=MAX_ID)]
+Number = Annotated[int, Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID)]
+IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
+Id = IdText | Number
+Value = str | int | float | bool
+ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
+WhereText = Annotated[str, Field(min_length=1, max_length=10_000)]
 LabelText = Annotated[str, Field(min_length=1, max_length=200)]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Vector = Annotated[
@@ -39,14 +45,18 @@ class Problem(Model):
 
 
 class Hit(Model):
-    """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex."""
+    """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    id: int
+    ``id`` is the user's own, or a number; ``columns`` are what else is known of the item.
+    """
+
+    id: str | int
     label: Label
     name: str
     distance: int
     score: float
     code: str
+    columns: dict[str, Value]
 
 
 class SearchAnswer(Model):
@@ -73,12 +83,13 @@ class SearchAnswer(Model):
                     "remark": None,
                     "hits": [
                         {
-                            "id": 17,
+                            "id": "cat/17.jpg",
                             "label": "cat",
                             "name": "cat/17.jpg",
                             "distance": 1,
                             "score": 0.72,
                             "code": "5b01ff3c",
+                            "columns": {"price": 19.5},
                         }
                     ],
                 }
@@ -97,6 +108,11 @@ class SearchOptions(Model):
     rank: Rank | None = Field(default=None, description="How to order; the database has a default.")
     classes: list[LabelText] = Field(
         default=[], max_length=1000, examples=[["cat"]], description="Only items of these classes."
+    )
+    where: WhereText | None = Field(
+        default=None,
+        examples=["price < 20 and colour = 'red'"],
+        description="Only items whose columns meet these conditions.",
     )
 
 
@@ -128,12 +144,13 @@ class ClassifyAnswer(Model):
 
 
 class ItemModel(Model):
-    id: int
+    id: str | int
     label: Label
     name: str
     version: int
     sha256: str
     code: str
+    columns: dict[str, Value]
 
 
 class ItemsPage(Model):
@@ -147,7 +164,10 @@ class ClassCount(Model):
 
 
 class InfoAnswer(Model):
-    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default."""
+    """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
+
+    ``columns`` are the kinds of columns by name: "number", "text", "true or false".
+    """
 
     name: str
     version: int
@@ -160,6 +180,7 @@ class InfoAnswer(Model):
     ranks: list[str]
     rank: str
     classes: list[ClassCount]
+    columns: dict[str, str]
     n_waiting: int
 
 
@@ -210,26 +231,88 @@ class ComparisonAnswer(Model):
     advice: str
 
 
+class FindingItem(Model):
+    id: int
+    label: Label
+    name: str
+    code: str
+
+
+class FindingModel(Model):
+    """Something about labels that looks wrong: why, the items that it is about, and what mends it.
+
+    ``label`` is the one that the first of the items should have, where that is known; ``remove`` says that
+    this item is to go instead.
+    """
+
+    kind: Kind
+    certainty: float
+    reason: str
+    items: list[FindingItem]
+    label: Label
+    remove: bool
+    command: str
+
+
+class FoundCount(Model):
+    kind: Kind
+    title: str
+    n: int
+
+
+class DoctorAnswer(Model):
+    """Findings by kind, of each kind the most certain first; ``found`` counts those that are not listed, too.
+
+    ``note`` says what was examined, and what to know before believing it.
+    """
+
+    version: int
+    found: list[FoundCount]
+    findings: list[FindingModel]
+    note: str
+
+
 # Changes.
 
 
 class BatchItem(Model):
-    """An item to be added: an image file in Base64, or a vector."""
+    """An item to be added: an image file in Base64, or a vector, and what is known of it."""
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
     vector: Vector | None = None
     label: LabelText | None = Field(default=None, examples=["cat"])
     name: Name | None = Field(default=None, examples=["cat-17.jpg"])
+    id: Id | None = Field(default=None, examples=["sku-17"])
+    columns: dict[ColumnName, Value | None] = Field(
+        default={}, max_length=1000, examples=[{"price": 19.5, "colour": "red"}]
+    )
 
 
 class Batch(Model):
-    """Items of one kind: all images or all vectors."""
+    """Items of one kind: all images or all vectors, all with an id or none.
 
+    ``replace`` lets items take the place of those that have their ids.
+    """
+
+    replace: bool = False
     items: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH_ITEMS)
 
 
 class Ids(Model):
-    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[[17, 23]])
+    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[["cat/17.jpg", 23]])
+
+
+class Relabelling(Ids):
+    """Items, and the label that they are to have; null takes their label away."""
+
+    label: LabelText | None = Field(examples=["cat"])
+
+
+class ClassRelabelling(Model):
+    """Classes whose items are to have another label, known or new; null takes their label away."""
+
+    classes: list[LabelText] = Field(min_length=1, max_length=1000, examples=[["kitten"]])
+    label: LabelText | None = Field(examples=["cat"])
 
 
 class Rejected(Model):
@@ -238,17 +321,28 @@ class Rejected(Model):
 
 
 class AddAnswer(Model):
-    """Ids of what was added, names of what was there already, and what could not be used."""
+    """Ids of what was added (``replaced``: in the place of others), names of what was there already, and what
+    could not be used.
+    """
 
     version: int
-    added: list[int]
+    added: list[str | int]
+    replaced: list[str | int]
     skipped: list[str]
     rejected: list[Rejected]
 
 
 class RemoveAnswer(Model):
     version: int
-    removed: list[int]
+    removed: list[str | int]
+
+
+class RelabelAnswer(Model):
+    """Ids of the items whose label has changed, and what it is now."""
+
+    version: int
+    relabelled: list[Id]
+    label: Label
 
 
 class UndoAnswer(Model):
@@ -259,9 +353,10 @@ class UndoAnswer(Model):
 
 
 class UpdateOrder(Model):
-    """``compare`` also learns from scratch, only to measure."""
+    """``reencode`` then encodes items with older codes; ``compare`` also learns from scratch, to measure."""
 
     strategy: Strategy = "incremental"
+    reencode: bool = False
     compare: bool = False
 
 
@@ -278,6 +373,7 @@ class UpdateState(Model):
     seconds_left: float | None = None
     version: int | None = None
     scores: dict[str, float | None] = {}
+    warnings: list[str] = []
     error: str | None = None
 
 
@@ -323,6 +419,7 @@ def search_answer(answer: Any) -> dict[str, Any]:
                 "distance": hit.distance,
                 "score": hit.score,
                 "code": hit.code.hex(),
+                "columns": hit.columns,
             }
             for hit in answer.hits
         ],
@@ -339,6 +436,30 @@ def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
         n_left_out=found.n_left_out,
         note=found.note,
         advice=found.advice(),
+    )
+
+
+def doctor_answer(found: Any, titles: dict[Kind, str], name: str) -> DoctorAnswer:
+    """``name`` is what the commands call the database."""
+    return DoctorAnswer(
+        version=found.version,
+        found=[FoundCount(kind=kind, title=titles[kind], n=n) for kind, n in found.found.items()],
+        findings=[
+            FindingModel(
+                kind=each.kind,
+                certainty=each.certainty,
+                reason=each.reason,
+                items=[
+                    FindingItem(id=item.id, label=item.label, name=item.name, code=item.code.hex())
+                    for item in each.items
+                ],
+                label=each.label,
+                remove=each.kind in ("conflict", "near-duplicate") and each.label is None,
+                command=each.command(name),
+            )
+            for each in found.findings
+        ],
+        note=found.note,
     )
 
 

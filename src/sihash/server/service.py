@@ -14,7 +14,8 @@ from PIL import Image
 from sihash.database import DatabaseBusy, ImageDatabase
 from sihash.database.written_labels import written_labels
 from sihash.features import BadImage
-from sihash.server.evaluations import Evaluations
+from sihash.server.evaluations import diagnosis, evaluation
+from sihash.server.kept import Kept
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer, Label, Rank
 from sihash.server.settings import Settings
@@ -36,7 +37,8 @@ class Service:
         self.searcher = ImageDatabase(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder)
         self.updates = Updates(settings.database, settings.run_folder, settings.update_threads)
-        self.evaluations = Evaluations(settings.database)
+        self.evaluations = Kept(settings.database, evaluation)
+        self.diagnoses = Kept(settings.database, diagnosis)
         self._writing = asyncio.Lock()
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features
@@ -64,6 +66,7 @@ class Service:
             classes=[
                 ClassCount(label=label, n_items=n) for label, n in (info["classes"] | unlabelled).items()
             ],
+            columns=info["columns"],
             n_waiting=info["n_waiting"],
         )
 

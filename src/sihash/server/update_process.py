@@ -19,7 +19,7 @@ from sihash.server.updates import write_state
 TELL_SECONDS = 0.2
 NICENESS = 5  # lower would starve an update on a busy machine
 # Shares of the phases where nothing is known of earlier updates.
-USUAL = {"learning": 0.6, "encoding": 0.2, "comparing": 0.2}
+USUAL = {"reading": 0.2, "learning": 0.5, "writing": 0.1, "ranking": 0.1, "comparing": 0.1}
 
 
 def expected_seconds(database: ImageDatabase, strategy: str) -> dict[str, float]:
@@ -82,13 +82,14 @@ class Teller:
         write_state(self._path, self._state)
 
 
-def main(path: str, state: str, lock: str, strategy: str, compare: str) -> None:
+def main(path: str, state: str, lock: str, strategy: str, reencode: str, compare: str) -> None:
     os.nice(NICENESS)
     database = ImageDatabase(path)
     teller = Teller(Path(state), expected_seconds(database, strategy))
     try:
         report = database.update(
             strategy=strategy,  # type: ignore[arg-type]
+            reencode=bool(int(reencode)),
             compare=bool(int(compare)),
             progress=teller.progress,
         )
@@ -100,8 +101,8 @@ def main(path: str, state: str, lock: str, strategy: str, compare: str) -> None:
         logging.exception("The update of %s failed.", path)
         teller.end(state="failed", error="The update failed; the log of the service has the reason.")
     else:
-        scores = dict(report.compared)
-        teller.end(state="done", share=1.0, seconds_left=0.0, scores=scores, version=report.version)
+        told = {"scores": dict(report.compared), "warnings": report.warnings, "version": report.version}
+        teller.end(state="done", share=1.0, seconds_left=0.0, **told)
     finally:
         os.close(int(lock))  # the last word is out: another may start while this process packs up
 

@@ -37,7 +37,7 @@ class Updates:
         self.n_followers = 0
         self.is_stopping = False
 
-    def start(self, strategy: Strategy, compare: bool) -> UpdateState:
+    def start(self, strategy: Strategy, reencode: bool, compare: bool) -> UpdateState:
         """Start an update; `AlreadyRunning` if there is one."""
         lock = self._take_lock()
         try:
@@ -45,7 +45,8 @@ class Updates:
                 state="running", strategy=strategy, compare=compare, phase="starting", started=time.time()
             )
             write_state(self._state, first)
-            arguments = [self._database, str(self._state), str(lock), strategy, str(int(compare))]
+            arguments = [self._database, str(self._state), str(lock), strategy]
+            arguments += [str(int(reencode)), str(int(compare))]
             # The child keeps the lock: it has the same open file, locked until both have closed it.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "sihash.server.update_process", *arguments],

@@ -94,6 +94,10 @@ class Block:
         self.n = n
 
 
+def _view(block: Block, store: Store) -> Block:
+    return block.copy()
+
+
 class RowBlocks:
     """The blocks of a matrix, in order, and the store that their wide arrays lie in."""
 
@@ -129,11 +133,12 @@ class RowBlocks:
         return int(self.blocks[0].arrays["Y"].shape[1])
 
     def copy(self) -> RowBlocks:
-        return self.derive(Block.copy)
+        return self.derive(_view)
 
     def derive(self, function: Callable[..., Block], *args: Any) -> RowBlocks:
-        """Rows in blocks ``function(block, *args)``, which may share arrays with these."""
-        return RowBlocks([function(block, *args) for block in self.blocks], self.store)
+        """Rows in blocks ``function(block, store, *args)``, which may share arrays with these."""
+        blocks = map_threads(lambda block: function(block, self.store, *args), self.blocks)
+        return RowBlocks(blocks, self.store)
 
     def tidy(self) -> None:
         """Let go of blocks without rows."""

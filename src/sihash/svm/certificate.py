@@ -14,7 +14,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import ocas
-from sihash.svm.blocks import Block
+from sihash.svm.blocks import Block, Store
 from sihash.svm.svm_state import SVMs
 
 
@@ -43,6 +43,6 @@ def lower_bounds(svms: SVMs, tol: float) -> Array:
     return np.minimum(solution.lower, svms.upper())
 
 
-def _bare(block: Block) -> Block:
+def _bare(block: Block, store: Store) -> Block:
     """The rows without what another solver keeps of them; what OCAS adds is its own."""
     return Block(block.n, Phi=block["Phi"], Y=block["Y"])

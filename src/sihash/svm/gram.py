@@ -42,6 +42,16 @@ class Gram:
         """``product`` is what `sample_product` made of ``n`` rows that came."""
         return Gram(self.matrix + self.every * product, self.every, self.n_rows + n, self.C)
 
+    def only(self, columns: Array) -> Gram:
+        """The same of some columns of Φ."""
+        return Gram(self.matrix[np.ix_(columns, columns)], self.every, self.n_rows, self.C)
+
+    def folded(self, W: Array, kept: Array) -> Array:
+        """Weights for the columns ``kept`` whose scores are nearest to those of ``W`` (m × d)."""
+        gone = np.setdiff1d(np.arange(W.shape[1]), kept)
+        lost = KAPPA * self.C * (self.matrix[np.ix_(kept, gone)] @ W[:, gone].T)
+        return W[:, kept] + self.only(kept).solve(lost.T)
+
     def is_stale(self, rows: RowBlocks) -> bool:
         """Whether too many of the rows in it are gone."""
         return self.n_rows > STALE * len(rows)

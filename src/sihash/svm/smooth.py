@@ -57,7 +57,7 @@ from sihash.svm.constants import (
     WIDTH,
 )
 from sihash.svm.gram import Gram, sample_product
-from sihash.svm.svm_state import History, RowCounter, Solution, Sums, SVMs
+from sihash.svm.svm_state import History, RowCounter, Solution, Sums, SVMs, widened
 
 _SUMS = ("risk", "price", "tilt", "spread", "g")  # over rows, a number (or, g, a vector) a bit
 
@@ -83,6 +83,8 @@ class SmoothSVMs(SVMs):
 
     def state(self) -> dict[str, Array]:
         state = {"W": self.W, "width": self.width}
+        if self.are_summed:
+            state |= {name: getattr(self, name) for name in _SUMS}
         if self.gram is not None:
             shape = np.array([self.gram.every, self.gram.n_rows])
             state |= {"gram": self.gram.matrix, "gram_rows": shape}
@@ -93,11 +95,32 @@ class SmoothSVMs(SVMs):
         if "gram" in state:
             every, n_rows = state["gram_rows"].tolist()
             self.gram = Gram(state["gram"], every, n_rows, self.C)
-        super().set_state(state)
+        self.W = state["W"].copy()
+        if not all(name in state for name in _SUMS):
+            self.restart()
+            return
+        for name in _SUMS:
+            setattr(self, name, state[name].copy())
+        self.are_summed = True
 
     def start_from(self, W: Array) -> None:
-        super().start_from(W)
-        self.are_summed = False
+        self.W = W.copy()
+        self.restart()
+        lost = np.flatnonzero(self.upper() > self.at_zero)
+        if len(lost):
+            self.W[lost] = 0
+            self.evaluate(lost)
+
+    def with_columns(self, rows: RowBlocks, kept: Array, at: int, n_new: int) -> SmoothSVMs:
+        changed = SmoothSVMs(rows, self.C)
+        changed.width = self.width.copy()
+        W = self.W[:, kept]
+        if self.gram is not None and len(kept) < self.W.shape[1]:
+            W = self.gram.folded(self.W, kept)
+        if self.gram is not None and not n_new:
+            changed.gram = self.gram.only(kept)
+        changed.start_from(widened(W, at, n_new))
+        return changed
 
     def restart(self) -> None:
         self.evaluate(np.arange(self.m))

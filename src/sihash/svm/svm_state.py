@@ -84,6 +84,15 @@ class SVMs:
         lost = self.upper() > self.at_zero
         self.W[lost], self.risk[lost] = 0, len(self.rows)
 
+    def with_columns(self, rows: RowBlocks, kept: Array, at: int, n_new: int) -> Self:
+        """SVMs over ``rows`` whose features are the columns ``kept`` of those here, and new ones.
+
+        ``n_new`` new columns come before that with the number ``at``; they start with weights of 0.
+        """
+        changed = self.__class__(rows, self.C)
+        changed.start_from(widened(self.W[:, kept], at, n_new))
+        return changed
+
     @property
     def at_zero(self) -> float:
         """``F(0) = C n``."""
@@ -162,6 +171,11 @@ class RowCounter:
         if before is None or after is None:
             return None
         return tuple(new - old for new, old in zip(after, before, strict=True))
+
+
+def widened(W: Array, at: int, n_new: int) -> Array:
+    """Weights with ``n_new`` columns of zeros before column ``at``."""
+    return np.concatenate([W[:, :at], np.zeros((len(W), n_new)), W[:, at:]], axis=1)
 
 
 def hinge_risk(block: Block, W: Array) -> Sums:

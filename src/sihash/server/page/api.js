@@ -79,6 +79,9 @@ async function sentence(answer) {
   }
 }
 
+/** The address of an item: an id may hold any character. */
+export const itemPath = (id) => `/v1/items/${encodeURIComponent(id)}`;
+
 export const get = async (path, query, signal) => (await request("GET", path, { query, signal })).json();
 export const post = async (path, options) => (await request("POST", path, options)).json();
 export const remove = async (path, query) => (await request("DELETE", path, { query })).json();

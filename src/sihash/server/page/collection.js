@@ -1,6 +1,6 @@
 // The view of the collection: its classes, its bits, its items; adding and deleting.
 
-import { get, post, remove, request, token } from "./api.js";
+import { get, itemPath, post, remove, request, token } from "./api.js";
 import { balanceChart } from "./bits.js";
 import { $, announce, confirmed, count, h, imageFiles, labelText, showError } from "./dom.js";
 import { itemCard } from "./items.js";
@@ -59,7 +59,7 @@ async function browse(offset) {
 
 async function removeItem(item) {
   if (!(await confirmed("Remove this item?", `${item.name} will not be found any more. The image file itself is left alone.`, "Remove"))) return;
-  await change(() => remove(`/v1/items/${item.id}`), "Removed.");
+  await change(() => remove(itemPath(item.id)), "Removed.");
 }
 
 async function deleteClass(label, n) {

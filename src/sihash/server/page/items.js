@@ -1,6 +1,6 @@
 // Items as pictures with words. Thumbnails are fetched with the token, so they are blobs, not addresses.
 
-import { request } from "./api.js";
+import { itemPath, request } from "./api.js";
 import { bitsOf, strip } from "./bits.js";
 import { count, h, labelText, svg } from "./dom.js";
 
@@ -12,7 +12,7 @@ export const setBits = (n) => { nBits = n; };
 function thumbnail(id) {
   const known = thumbnails.get(id);
   if (known) return known;
-  const loading = request("GET", `/v1/items/${id}/thumbnail`)
+  const loading = request("GET", `${itemPath(id)}/thumbnail`)
     .then(async (answer) => URL.createObjectURL(await answer.blob()))
     .catch(() => null);
   thumbnails.set(id, loading);

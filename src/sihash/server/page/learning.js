@@ -9,7 +9,7 @@ let last = null; // the last state of the update that was told
 export function setUp() {
   $("update").addEventListener("submit", (event) => { event.preventDefault(); start(); });
   $("update").addEventListener("change", () => {
-    const isScratch = new FormData($("update")).get("strategy") === "scratch";
+    const isScratch = new FormData($("update")).get("strategy") === "relearn";
     $("compare").disabled = isScratch;
   });
   $("undo").addEventListener("click", undo);
@@ -17,7 +17,7 @@ export function setUp() {
 
 export function setInfo(info) {
   $("waiting").textContent = info.n_waiting
-    ? `${count(info.n_waiting, "change")} since the last update: labelled images that came or went.`
+    ? `${count(info.n_waiting, "change")} since the last update: labelled images that came, went or were relabelled.`
     : "Nothing has changed since the last update.";
   showVersions().catch(() => {});
 }
@@ -67,7 +67,7 @@ async function showVersions() {
 }
 
 function describe(version) {
-  const how = version.strategy === "scratch" ? "learned from scratch" : "updated incrementally";
+  const how = version.strategy !== "incremental" ? "learned from scratch" : "updated incrementally";
   const when = new Date(version.created).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
   return [how, `${count(version.n_training, "labelled item")}`, when].join(" · ");
 }

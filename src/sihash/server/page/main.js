@@ -3,13 +3,14 @@
 import { follow, get, post, ServiceError, takeTokenFromAddress, token, watchOffline } from "./api.js";
 import { setStatistics } from "./bits.js";
 import * as collection from "./collection.js";
+import * as doctor from "./doctor.js";
 import { $, announce, count, showError } from "./dom.js";
 import { setBits } from "./items.js";
 import * as learning from "./learning.js";
 import * as quality from "./quality.js";
 import * as search from "./search.js";
 
-const VIEWS = ["search", "collection", "learning", "quality"];
+const VIEWS = ["search", "collection", "learning", "quality", "doctor"];
 
 /** Ask for everything that says what the database is, and show it. */
 export async function refresh() {
@@ -20,7 +21,7 @@ export async function refresh() {
     document.title = `${info.name} · sihash`;
     $("database-name").textContent = info.name;
     $("database-summary").textContent = `${count(info.n_items, "item")} · ${info.n_bits} bits · version ${info.version}`;
-    for (const view of [search, collection, learning, quality]) view.setInfo(info);
+    for (const view of [search, collection, learning, quality, doctor]) view.setInfo(info);
   } catch (error) {
     if (error.status === 401) return void askForToken("Reading this database needs its token.");
     if (error.status !== 0) announce(error.message);
@@ -108,7 +109,7 @@ takeTokenFromAddress();
 setUpToken();
 setUpDialogs();
 setUpDropping();
-for (const view of [search, collection, learning, quality]) view.setUp();
+for (const view of [search, collection, learning, quality, doctor]) view.setUp();
 watchOffline((isOffline) => {
   $("offline").hidden = !isOffline;
   if (!isOffline) refresh();

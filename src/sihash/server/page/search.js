@@ -1,6 +1,6 @@
 // The view that searches: a query, filters, a grid of what was found.
 
-import { get, post } from "./api.js";
+import { get, itemPath, post } from "./api.js";
 import { strip } from "./bits.js";
 import { $, announce, count, h, imageFiles, labelText, percent, showError } from "./dom.js";
 import { hitCard, image, itemCard, picture } from "./items.js";
@@ -74,7 +74,7 @@ export function readAddress(parameters) {
   state.rank = parameters.get("rank") ?? state.rank;
   state.classes = new Set(parameters.getAll("class"));
   const id = parameters.get("item");
-  if (id !== null && /^\d+$/.test(id)) state.query = { id: Number(id) };
+  if (id !== null) state.query = { id };
   else if (state.query?.id !== undefined) state.query = null;
   $("k").value = state.k;
   $("radius").value = state.radius;
@@ -143,7 +143,7 @@ async function search(signal) {
   if (file) showQueryImage(state.query.address, file.name);
   const [answer, about] = await Promise.all(file
     ? [post("/v1/search/image", { query, body: file, signal }), post("/v1/classify/image", { body: file, signal }).catch(() => null)]
-    : [get(`/v1/items/${id}/search`, query, signal), get(`/v1/items/${id}`, {}, signal)]);
+    : [get(`${itemPath(id)}/search`, query, signal), get(itemPath(id), {}, signal)]);
   if (!file) showQueryItem(about);
   state.stale = answer.version !== info.version ? (state.stale ?? 0) + 1 : 0;
   if (state.stale && state.stale < 10) setTimeout(run, 300); // a new version is still being loaded

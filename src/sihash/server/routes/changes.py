@@ -1,4 +1,4 @@
-"""Changing the collection: add, remove, update, undo. All of it needs the token."""
+"""Changing the collection: add, remove, relabel, update, undo. All of it needs the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from sihash.database.answers import AddReport
+from sihash.database.answers import AddReport, RelabelReport
 from sihash.database.written_labels import written_labels
 from sihash.features import BadImage
 from sihash.server.bodies import MAX_IMAGE
@@ -19,11 +19,16 @@ from sihash.server.documentation import IMAGE_BODY, TOKEN, problems
 from sihash.server.models import (
     AddAnswer,
     Batch,
+    BatchItem,
+    ClassRelabelling,
     Health,
     Ids,
+    IdText,
     LabelText,
     Name,
     Rejected,
+    RelabelAnswer,
+    Relabelling,
     RemoveAnswer,
     UndoAnswer,
     UpdateOrder,
@@ -60,11 +65,14 @@ async def add_image(
     name: Annotated[
         Name, Query(description="What to call it; no file of this name is ever touched.")
     ] = "upload",
+    id: Annotated[IdText | None, Query(description="Its id, as text; its number if not said.")] = None,
+    replace: Annotated[bool, Query(description="Let it take the place of the item with its id.")] = False,
 ) -> BaseModel:
     """Add an image, sent as the body. It can be found when the answer is there."""
     service = service_of(request)
     await service.image(request)  # whoever cannot be decoded within the limits goes no further
-    return await _add(service, [await request.body()], [label], [name])
+    item = BatchItem(label=label, name=name, id=id)
+    return await _add(service, [await request.body()], [item], replace)
 
 
 @router.post(
@@ -76,24 +84,22 @@ async def add_image(
 async def add_batch(request: Request, batch: Batch) -> BaseModel:
     """Add images or vectors, all or none of them; those that cannot be used are named in the answer."""
     service = service_of(request)
-    labels = [item.label for item in batch.items]
-    names = [item.name or f"upload {k + 1}" for k, item in enumerate(batch.items)]
+    if len({item.id is None for item in batch.items}) > 1:
+        raise HTTPException(422, "Expected items with an id each, or all without.")
     if all(item.vector is not None and item.image is None for item in batch.items):
-        return await _add(service, _matrix(batch), labels, names)
+        return await _add(service, _matrix(batch), batch.items, batch.replace)
     if any(item.image is None or item.vector is not None for item in batch.items):
         raise HTTPException(422, "Expected items with an image each, or with a vector each.")
     images = [await _checked_image(service, item.image or "") for item in batch.items]
     good = [k for k, image in enumerate(images) if isinstance(image, bytes)]
     bad = [
-        Rejected(name=names[k], reason=str(image))
+        Rejected(name=_name(k, batch.items[k]), reason=str(image))
         for k, image in enumerate(images)
         if not isinstance(image, bytes)
     ]
     if not good:
-        return AddAnswer(version=service.database.version, added=[], skipped=[], rejected=bad)
-    report = await _add(
-        service, [images[k] for k in good], [labels[k] for k in good], [names[k] for k in good]
-    )
+        return AddAnswer(version=service.database.version, added=[], replaced=[], skipped=[], rejected=bad)
+    report = await _add(service, [images[k] for k in good], [batch.items[k] for k in good], batch.replace)
     return report.model_copy(update={"rejected": bad + report.rejected})
 
 
@@ -122,17 +128,30 @@ async def _checked_image(service: Service, text: str) -> bytes | BadImage:
         return reason
 
 
-async def _add(service: Service, source: Any, labels: list[str | None], names: list[str]) -> AddAnswer:
+def _name(k: int, item: BatchItem) -> str:
+    return item.name or (f"upload {k + 1}" if item.id is None else str(item.id))
+
+
+async def _add(service: Service, source: Any, items: list[BatchItem], replace: bool) -> AddAnswer:
     database = service.database
+    columns = {name for item in items for name in item.columns}
 
     def add() -> AddReport:
         # Beside the addition itself: what others added meanwhile may decide whether "3" is a number.
-        return database.add(source, labels=written_labels(database.labels(), labels), names=names)
+        return database.add(
+            source,
+            labels=written_labels(database.labels(), [item.label for item in items]),
+            names=[_name(k, item) for k, item in enumerate(items)],
+            ids=None if items[0].id is None else [item.id for item in items],
+            columns={name: [item.columns.get(name) for item in items] for name in sorted(columns)},
+            replace=replace,
+        )
 
     report = await service.write(add)
     return AddAnswer(
         version=report.version,
         added=report.added,
+        replaced=report.replaced,
         skipped=report.skipped,
         rejected=[Rejected(name=reject.name, reason=reject.reason) for reject in report.rejected],
     )
@@ -144,7 +163,7 @@ async def _add(service: Service, source: Any, labels: list[str | None], names: l
 async def remove_item(request: Request, id: ItemId) -> BaseModel:
     """Remove an item. It is not found any more when the answer is there."""
     service = service_of(request)
-    return _removed(await service.write(service.database.remove, [id]))
+    return _removed(await service.write(service.database.remove, [service.database.id_of(id)]))
 
 
 @router.post(
@@ -169,6 +188,44 @@ async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -
     return _removed(await service.write(service.database.remove_classes, labels))
 
 
+@router.post(
+    "/items/relabel",
+    response_model=RelabelAnswer,
+    responses=problems(404, 408, 413, 422, 503),
+    openapi_extra=TOKEN,
+)
+async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
+    """Give items another label, all or none. Searches go by it when the answer is there."""
+    database = service_of(request).database
+
+    def relabel() -> RelabelReport:
+        return database.relabel(order.ids, written_labels(database.labels(), [order.label])[0])
+
+    return _relabelled(await service_of(request).write(relabel))
+
+
+@router.post(
+    "/classes/relabel",
+    response_model=RelabelAnswer,
+    responses=problems(404, 408, 413, 422, 503),
+    openapi_extra=TOKEN,
+)
+async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseModel:
+    """Give all items of some classes another label: several become one, or one gets another name."""
+    service = service_of(request)
+    database = service.database
+    labels = await service.known_labels(database, order.classes)
+
+    def relabel() -> RelabelReport:
+        return database.relabel_classes(labels, written_labels(database.labels(), [order.label])[0])
+
+    return _relabelled(await service.write(relabel))
+
+
+def _relabelled(report: RelabelReport) -> RelabelAnswer:
+    return RelabelAnswer(version=report.version, relabelled=report.relabelled, label=report.label)
+
+
 def _removed(report: Any) -> RemoveAnswer:
     return RemoveAnswer(version=report.version, removed=report.removed)
 
@@ -186,7 +243,7 @@ async def versions(request: Request) -> BaseModel:
 
 @router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=TOKEN)
 async def undo(request: Request) -> BaseModel:
-    """Take back the last addition, removal or update."""
+    """Take back the last addition, removal, relabelling or update."""
     service = service_of(request)
     report = await service.write(service.database.undo)
     return UndoAnswer(version=report.version, undone=report.undone)
@@ -205,7 +262,7 @@ async def undo(request: Request) -> BaseModel:
 async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
     """Start learning from what has changed, in a process of its own. Searches go on meanwhile."""
     try:
-        return service_of(request).updates.start(order.strategy, order.compare)
+        return service_of(request).updates.start(order.strategy, order.reencode, order.compare)
     except AlreadyRunning:
         raise HTTPException(409, "An update is running; wait until it is done.") from None
 

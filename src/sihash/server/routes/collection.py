@@ -9,14 +9,17 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from pydantic import BaseModel
 
 from sihash.database import ImageDatabase
+from sihash.database.answers import Item
 from sihash.server.documentation import problems
 from sihash.server.models import (
     BitsAnswer,
     ClassMargins,
     ComparisonAnswer,
+    DoctorAnswer,
     InfoAnswer,
     ItemModel,
     ItemsPage,
+    WhereText,
 )
 from sihash.server.routes.searching import Classes, ItemId
 from sihash.server.service import service_of
@@ -60,24 +63,40 @@ async def evaluation(request: Request) -> BaseModel:
     return await service_of(request).evaluations.current()
 
 
+@router.get("/doctor", response_model=DoctorAnswer, responses=problems(422))
+async def doctor(request: Request) -> BaseModel:
+    """Labels that look wrong or are in conflict, and what mends each.
+
+    Looked for at the first request, which takes seconds to minutes, and again after a change.
+    """
+    return await service_of(request).diagnoses.current()
+
+
 @router.get("/items", response_model=ItemsPage, responses=problems(404, 422))
 async def items(
     request: Request,
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     classes: Classes = [],  # noqa: B006
+    where: Annotated[
+        WhereText | None, Query(description="Only items whose columns meet these conditions.")
+    ] = None,
 ) -> BaseModel:
     """Items in the order in which they came."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
-    found = await asyncio.to_thread(service.database.items, offset, limit, classes=labels)
+    found = await asyncio.to_thread(service.database.items, offset, limit, labels, where)
     return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
 
 
 @router.get("/items/{id}", response_model=ItemModel, responses=problems(404, 422))
 async def item(request: Request, id: ItemId) -> BaseModel:
     """One item."""
-    return _item_model(await asyncio.to_thread(service_of(request).database.item, id))
+    return _item_model(await asyncio.to_thread(_item, service_of(request).database, id))
+
+
+def _item(database: ImageDatabase, text: str) -> Item:
+    return database.item(database.id_of(text))
 
 
 @router.get(
@@ -88,12 +107,13 @@ async def item(request: Request, id: ItemId) -> BaseModel:
 async def thumbnail(request: Request, id: ItemId) -> Response:
     """A small picture of an item; 404 if there is no such item, or none was kept."""
     database = service_of(request).database
-    await asyncio.to_thread(database.item, id)  # what was removed is not shown either
-    image = await asyncio.to_thread(database.thumbnail, id)
+    found = await asyncio.to_thread(_item, database, id)  # what was removed is not shown either
+    image = await asyncio.to_thread(database.thumbnail, found.id)
     if image is None:
         raise HTTPException(404, f"There is no thumbnail of item {id}.")
-    # An id is never given twice, so what it shows never changes.
-    return Response(image, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})
+    # The number of an item is never given twice; under an id of the user another picture may come.
+    age = 3600 if isinstance(found.id, int) else 60
+    return Response(image, media_type="image/jpeg", headers={"cache-control": f"private, max-age={age}"})
 
 
 def _item_model(item: Any) -> ItemModel:
@@ -104,4 +124,5 @@ def _item_model(item: Any) -> ItemModel:
         version=item.version,
         sha256=item.sha256,
         code=item.code.hex(),
+        columns=item.columns,
     )

@@ -11,11 +11,10 @@ from urllib.parse import parse_qsl
 import numpy as np
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 
 from sihash.server.documentation import IMAGE_BODY, problems, query_parameters
 from sihash.server.models import (
-    MAX_ID,
     ClassifyAnswer,
     ClassProbability,
     LabelText,
@@ -25,6 +24,7 @@ from sihash.server.models import (
     VectorSearch,
     search_answer,
 )
+from sihash.server.paths import id_text
 from sihash.server.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["search"])
@@ -32,7 +32,11 @@ router = APIRouter(prefix="/v1", tags=["search"])
 Classes = Annotated[
     list[LabelText], Query(alias="class", max_length=1000, description="Only items of these classes.")
 ]
-ItemId = Annotated[int, Path(ge=0, le=MAX_ID)]
+ItemId = Annotated[
+    str,
+    Path(min_length=1, max_length=1000, description="The id of an item, percent-encoded."),
+    AfterValidator(id_text),
+]
 OPTIONS = query_parameters(SearchOptions, {"classes": "class"})
 
 
@@ -43,7 +47,7 @@ def _options(query: bytes) -> SearchOptions:
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name == "class":
             values.setdefault("classes", []).append(value)
-        elif name in ("k", "radius", "rank"):
+        elif name in ("k", "radius", "rank", "where"):
             values[name] = value
     try:
         return SearchOptions.model_validate(values)
@@ -55,7 +59,8 @@ def _options(query: bytes) -> SearchOptions:
 
 async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
     labels = await service.known_labels(service.searcher, options.classes) if options.classes else None
-    return {"k": options.k, "radius": options.radius, "rank": options.rank, "classes": labels}
+    how = {"k": options.k, "radius": options.radius, "rank": options.rank}
+    return {**how, "classes": labels, "where": options.where}
 
 
 def _response(answer: Any) -> Response:
@@ -70,7 +75,8 @@ async def search_by_item(request: Request, id: ItemId) -> Any:
     """Search from an item of the collection, which is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
     arguments = await _arguments(service, options)
-    [answer] = service.searcher.search_ids([id], **arguments)  # takes no longer than handing it to a thread
+    own = service.searcher.id_of(id)
+    [answer] = service.searcher.search_ids([own], **arguments)  # takes no longer than handing it to a thread
     return _response(answer)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from itertools import count, filterfalse, islice
 
 
-def new_ids(ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hashable, int]) -> list[Hashable]:
+def new_ids(
+    ids: Iterable[Hashable] | None, n: int, first: int, taken: Mapping[Hashable, int]
+) -> list[Hashable]:
     """Ids of ``n`` rows that join those in ``taken``; without ``ids`` numbers from ``first`` on."""
     if ids is None:
         return list(islice(filterfalse(taken.__contains__, count(first)), n))
@@ -25,7 +27,7 @@ def new_ids(ids: Iterable[Hashable] | None, n: int, first: int, taken: dict[Hash
     return names
 
 
-def check_known(names: list[Hashable], known: dict[Hashable, int]) -> None:
+def check_known(names: list[Hashable], known: Mapping[Hashable, int]) -> None:
     """Refuse ids to remove that are not there, or given twice."""
     missing = [name for name in names if name not in known]
     if missing or len(set(names)) < len(names):

@@ -12,7 +12,7 @@ from sihash import codes
 from sihash._typing import Array
 
 
-class WordTable:
+class CodeTable:
     """Pairs by number: ``words[p]`` (int8 ±1), ``classes[p]`` (class number), ``counts[p]`` (rows)."""
 
     def __init__(self, n_bits: int) -> None:
@@ -21,8 +21,8 @@ class WordTable:
         self.counts = np.empty(0, dtype=np.int64)
         self._number: dict[tuple[bytes, int], int] = {}
 
-    def copy(self) -> WordTable:
-        twin = WordTable(self.words.shape[1])
+    def copy(self) -> CodeTable:
+        twin = CodeTable(self.words.shape[1])
         twin.words, twin.classes, twin.counts = self.words.copy(), self.classes.copy(), self.counts.copy()
         twin._number = self._number.copy()
         return twin

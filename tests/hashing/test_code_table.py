@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sihash import codes
-from sihash.hashing.words import WordTable
+from sihash.hashing.code_table import CodeTable
 
 
 @pytest.mark.parametrize("n_bits", [1, 8, 13, 128])
@@ -13,7 +13,7 @@ def test_pairs_of_many_rows_are_those_found_one_by_one(n_bits, n):
     rng = np.random.RandomState(n_bits)
     words = np.where(rng.uniform(size=(6, n_bits)) < 0.5, 1, -1).astype(np.int8)
     own, classes = words[rng.randint(6, size=n)], rng.randint(3, size=n)
-    table = WordTable(n_bits)
+    table = CodeTable(n_bits)
     known = table.find(words[0], 1)  # one that is there already keeps its number
     pairs = table.find_all(codes.pack(own), classes)
     assert known == 0

@@ -1,0 +1,83 @@
+"""``sihash doctor``: labels that are wrong or in conflict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sihash.cli.output import emit, one_line, talk
+from sihash.cli.shared import Database, Json, open_database, with_extension
+from sihash.wholefile import whole_file
+
+if TYPE_CHECKING:
+    from sihash.database.findings import Diagnosis, Finding
+
+
+def doctor(
+    database: Database,
+    limit: Annotated[int, typer.Option(min=1, help="Findings of each kind at most.")] = 20,
+    html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List labels that look wrong, and what mends them.
+
+    Also duplicates, and classes that are confused or too small. Most certain first. Nothing is changed. Takes
+    seconds to minutes; in large collections samples are examined.
+
+    Example: sihash doctor DB --html findings.html
+    """
+    with open_database(database) as opened:
+        diagnosis = opened.doctor(limit)
+        if html:
+            from sihash.cli.doctor_page import doctor_page
+
+            html = with_extension(html, ".html")
+            with whole_file(html) as file:
+                file.write(doctor_page(opened, diagnosis).encode())
+            talk(f"page: {html}")
+    emit(_data(diagnosis, str(database)), _text(diagnosis, str(database)), as_json)
+
+
+def _data(diagnosis: Diagnosis, database: str) -> dict[str, Any]:
+    return {
+        "version": diagnosis.version,
+        "found": diagnosis.found,
+        "note": diagnosis.note,
+        "findings": [_finding(each, database) for each in diagnosis.findings],
+    }
+
+
+def _finding(finding: Finding, database: str) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "certainty": finding.certainty,
+        "reason": finding.reason,
+        "items": [{"id": item.id, "label": item.label, "name": item.name} for item in finding.items],
+        "label": finding.label,
+        "command": finding.command(database),
+    }
+
+
+def _text(diagnosis: Diagnosis, database: str) -> str:
+    from sihash.database.findings import TITLES
+
+    lines = []
+    for kind, n in diagnosis.found.items():
+        if not n:
+            continue
+        own = [finding for finding in diagnosis.findings if finding.kind == kind]
+        more = f", the first {len(own):,} of {n:,}" if len(own) < n else f", {n:,}"
+        lines += [f"{TITLES[kind]}{more}:"]
+        for finding in own:
+            lines += [f"  {_where(finding)}{one_line(finding.reason)}"]
+            lines += [f"      {one_line(finding.command(database))}"]
+        lines += [""]
+    return "\n".join([*(lines or ["Nothing was found.", ""]), diagnosis.note])
+
+
+def _where(finding: Finding) -> str:
+    """Which item it is, where the reason does not say."""
+    item = finding.items[0]
+    return f"item {item.id} ({one_line(item.name)}): " if finding.kind == "wrong label" else ""

@@ -1,0 +1,63 @@
+"""``sihash relabel``: another label for items of a database."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sihash.cli.output import emit, one_line
+from sihash.cli.shared import Database, Json, open_database
+
+WRITTEN = (
+    "write `sihash relabel DB ID LABEL`, or `sihash relabel DB --class OLD LABEL`; --none in place of LABEL "
+    "takes the label away"
+)
+
+
+def relabel(
+    database: Database,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID] [LABEL]", help="An item, without --class; its label, known or new."),
+    ] = None,
+    more: Annotated[list[int] | None, typer.Option("--id", help="One more item; repeat for more.")] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Take the label away.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Change the label of items, or of whole classes.
+
+    Searches go by it at once, the next update learns from it. `sihash undo` takes it back.
+
+    Example: sihash relabel DB 17 cat
+    """
+    ids, label = _read(words or [], more or [], bool(classes), none)
+    with open_database(database) as opened:
+        from sihash.database.written_labels import written_labels
+
+        known = opened.labels()
+        (wanted,) = written_labels(known, [label])
+        if classes:
+            report = opened.relabel_classes(written_labels(known, classes), wanted)
+        else:
+            report = opened.relabel(ids, wanted)
+    n, n_same = len(report.relabelled), len(set(ids)) - len(report.relabelled)
+    now = "without a label" if report.label is None else f"labelled {one_line(str(report.label))}"
+    text = f"{n:,} {'item is' if n == 1 else 'items are'} {now} now."
+    if n_same > 0:
+        text += f" {n_same:,} had that already."
+    emit({"version": report.version, "label": report.label, "relabelled": report.relabelled}, text, as_json)
+
+
+def _read(words: list[str], more: list[int], whole_classes: bool, none: bool) -> tuple[list[int], str | None]:
+    """The items and the label that are meant."""
+    n_ids = 0 if whole_classes else 1
+    if len(words) != n_ids + (not none) or (whole_classes and more) or "" in words:
+        raise typer.BadParameter(WRITTEN + ".")
+    try:
+        return [int(word) for word in words[:n_ids]] + more, None if none else words[-1]
+    except ValueError:
+        raise typer.BadParameter(f"an ID is a whole number, got {words[0]!r}; {WRITTEN}.") from None

@@ -1,0 +1,277 @@
+"""Labels that are wrong or in conflict: `examine` looks for them, and says how each can be mended."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.database import unseen
+from sihash.database.answers import Item, Label
+from sihash.database.findings import KINDS, Diagnosis, Finding, Kind, merge_command, relabel_command
+from sihash.database.snapshot import Snapshot
+from sihash.database.unseen import Examined, Neighbours
+from sihash.ranking.score import SAME
+
+WRONG_BELOW = 0.02  # probability of its label below which an item is reported (docs/doctor.md)
+NEAR = 0.1  # of the usual distance to a neighbour: what re-encoding or resizing does to a picture
+CHANCE = 2e-5  # that one of a few neighbours is as near without being a duplicate
+UNTOLD = 0.25  # share of wrong answers to "this class or that?", 0.5 by guessing
+EXAMPLES = 4  # items that are shown of a class
+
+Items = Callable[[Array], list[Item]]
+Tell = Callable[[list[Item]], tuple[str, tuple[str, ...], Label]]  # from items to reason, mend, label
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A finding before its items are read; the list is in the order of ``doubt``, the least first."""
+
+    doubt: float
+    certainty: float
+    ids: list[int]
+    tell: Tell
+
+
+def examine(snapshot: Snapshot, limit: int, items_of: Items) -> Diagnosis:
+    """All kinds of findings, at most ``limit`` of each."""
+    examined = unseen.examine(snapshot)
+    no_classes = np.empty(0, dtype=np.int64)
+    ids = snapshot.places.live_ids()
+    drafts: dict[Kind, list[_Draft]] = {kind: [] for kind in KINDS}
+    if examined is None:
+        asked_ids = ids[unseen.some(len(ids), unseen.MOST_ASKED)]
+        found = unseen.neighbours(snapshot, asked_ids, no_classes)
+    else:
+        asked = unseen.most_doubtful(examined)
+        others = np.setdiff1d(ids, examined.ids[asked])
+        others = others[unseen.some(len(others), max(0, unseen.MOST_ASKED - len(asked)))]
+        asked_ids = np.concatenate([examined.ids[asked], others])
+        found = unseen.neighbours(snapshot, asked_ids, examined.classes)
+        own = found[: len(asked)]
+        log_r, votes = unseen.mixed(examined, asked, own)
+        drafts["wrong label"] = _wrong_labels(snapshot, examined, asked, own, log_r, votes)
+        drafts["confused classes"] = _confused_classes(snapshot, examined)
+    pairs = _pairs(snapshot, asked_ids, found) | _same_vectors(snapshot, ids)
+    drafts["conflict"], drafts["near-duplicate"] = _duplicates(snapshot, pairs)
+    drafts["small class"] = _small_classes(snapshot)
+    findings = [finding for kind, each in drafts.items() for finding in _told(kind, each, limit, items_of)]
+    counts = {kind: len(each) for kind, each in drafts.items()}
+    return Diagnosis(snapshot.version, findings, counts, _note(snapshot, examined, len(asked_ids), len(ids)))
+
+
+def _told(kind: Kind, drafts: list[_Draft], limit: int, items_of: Items) -> Iterable[Finding]:
+    for draft in sorted(drafts, key=lambda each: (each.doubt, each.ids))[:limit]:
+        numbers = np.unique(np.array(draft.ids, dtype=np.int64))
+        by_number = dict(zip(numbers.tolist(), items_of(numbers), strict=True))
+        items = [by_number[number] for number in draft.ids]
+        reason, mend, label = draft.tell(items)
+        yield Finding(kind, draft.certainty, reason, items, mend, label)
+
+
+# Items.
+
+
+def _wrong_labels(
+    snapshot: Snapshot,
+    examined: Examined,
+    asked: Array,
+    found: list[Neighbours],
+    log_r: Array,
+    votes: Array,
+) -> list[_Draft]:
+    """Items whose label both their neighbours and their margins contradict."""
+    y, proba = examined.y[asked], examined.proba[asked]
+    given = np.exp(log_r[np.arange(len(y)), y])
+    contradicted = (given < WRONG_BELOW) & (proba.argmax(axis=1) != y) & (votes.argmax(axis=1) != y)
+    drafts = []
+    for k in np.flatnonzero(contradicted).tolist():
+        best = int(log_r[k].argmax())
+        nearest = found[k].labelled.classes[: unseen.NEAREST]
+        counts = int(np.sum(nearest == best)), int(np.sum(nearest == y[k])), len(nearest)
+        own, other = (snapshot.classes[int(examined.classes[c])] for c in (y[k], best))
+        likeliest = int(proba[k].argmax())
+        margins = snapshot.classes[int(examined.classes[likeliest])], float(proba[k, likeliest])
+        told = _tell_wrong_label(own, other, counts, margins)
+        log_given = float(log_r[k, y[k]])  # orders them where 1 − r is 1 for all
+        drafts.append(_Draft(log_given, -float(np.expm1(log_given)), [int(examined.ids[asked[k]])], told))
+    return drafts
+
+
+def _tell_wrong_label(
+    own: Label, other: Label, counts: tuple[int, int, int], margins: tuple[Label, float]
+) -> Tell:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+        n_other, n_own, n = counts
+        reason = (
+            f"labelled {own}, looks like {other}: of its {n} nearest labelled items {n_other} are labelled "
+            f"{other}, {n_own or 'none'} {own}; hash functions that never saw it say {margins[0]}, with "
+            f"probability {margins[1]:.2f}"
+        )
+        return reason, relabel_command(items[0], other), other
+
+    return tell
+
+
+def _pairs(snapshot: Snapshot, asked: Array, found: list[Neighbours]) -> dict[tuple[int, int], float]:
+    """Pairs of items much nearer to each other than items are elsewhere and around them, with cosines."""
+    distances = [1 - each.cosines for each in found]
+    usual = [each[0] for each in distances if len(each) and each[0] > 1 - SAME]
+    if not usual:
+        return {}
+    # In few dimensions neighbours may be as near by chance.
+    share = min(NEAR, CHANCE ** (2 / snapshot.width))
+    out = {}
+    for number, each, far in zip(asked.tolist(), found, distances, strict=True):
+        if len(far) < unseen.NEAREST:
+            continue
+        limit = share * min(float(np.median(usual)), float(np.median(far)))
+        for other, cosine in zip(each.ids[far <= limit].tolist(), each.cosines[far <= limit], strict=True):
+            out[min(number, other), max(number, other)] = float(cosine)
+    return out
+
+
+def _same_vectors(snapshot: Snapshot, ids: Array) -> dict[tuple[int, int], float]:
+    """Items with the vector of an earlier one, each with the first that has it; of the whole collection."""
+    sketches = np.ascontiguousarray(snapshot.places.sketches(ids)).view(np.uint64).reshape(-1)
+    _, which, counts = np.unique(sketches, return_inverse=True, return_counts=True)
+    shared = ids[counts[which.reshape(-1)] > 1]
+    first: dict[bytes, int] = {}
+    out = {}
+    for part in np.array_split(shared, 1 + len(shared) // 4096):
+        for number, vector in zip(part.tolist(), snapshot.vectors(part), strict=True):
+            digest = hashlib.blake2b((vector + 0.0).tobytes(), digest_size=16).digest()
+            earlier = first.setdefault(digest, number)
+            if earlier != number:
+                out[earlier, number] = 1.0
+    return out
+
+
+def _duplicates(snapshot: Snapshot, pairs: dict[tuple[int, int], float]) -> tuple[list[_Draft], list[_Draft]]:
+    """Pairs with the same vector and different labels, and all others."""
+    conflicts: list[_Draft] = []
+    near: list[_Draft] = []
+    for (one, other), cosine in pairs.items():
+        labels = snapshot.labels(np.array([one, other]))
+        differ = None not in labels and labels[0] != labels[1]
+        same = cosine >= SAME
+        # The later one is to change: it comes first.
+        draft = _Draft(-cosine, min(1.0, cosine), [other, one], _tell_pair(same, differ, cosine))
+        (conflicts if same and differ else near).append(draft)
+    return conflicts, near
+
+
+def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+        later, earlier = items
+        if same:
+            alike = "the same content" if later.sha256 == earlier.sha256 else "the same vector"
+        else:
+            alike = f"almost the same vector (cosine {cosine:.4f})"
+        reason = f"items {earlier.id} and {later.id} have {alike}"
+        if differ:
+            reason += f" and different labels, {earlier.label} and {later.label}"
+            return reason, relabel_command(later, earlier.label), earlier.label
+        return reason, ("remove", "--id", str(later.id)), None
+
+    return tell
+
+
+# Classes.
+
+
+def _confused_classes(snapshot: Snapshot, examined: Examined) -> list[_Draft]:
+    """Pairs of classes between which hash functions that did not see an item hardly choose.
+
+    The share of wrong choices must be above `UNTOLD` by two standard errors.
+    """
+    n = len(examined.classes)
+    sizes = np.bincount(examined.y, minlength=n)
+    wrong = np.empty((n, n), dtype=np.float32)
+    for k in range(n):
+        P = examined.proba[examined.y == k]
+        wrong[k] = (P[:, [k]] < P).mean(axis=0)
+    share = (wrong + wrong.T) / 2
+    doubt = np.sqrt(1 / sizes[:, None] + 1 / sizes[None]) / 4
+    drafts = []
+    for a, b in np.argwhere(np.triu(share - 2 * doubt >= UNTOLD, 1)).tolist():
+        small, large = sorted((a, b), key=lambda k: int(sizes[k]))
+        names = [snapshot.classes[int(examined.classes[k])] for k in (small, large)]
+        wrongly = float(share[a, b])
+        told = _tell_confused(names[0], names[1], wrongly)
+        examples = _mistaken(examined, small, large)
+        drafts.append(_Draft(-wrongly, min(1.0, 2 * wrongly), examples, told))
+    return drafts
+
+
+def _mistaken(examined: Examined, a: int, b: int) -> list[int]:
+    """Some items of each of two classes, those that look most like the other."""
+    out: list[int] = []
+    for own, other in ((a, b), (b, a)):
+        rows = np.flatnonzero(examined.y == own)
+        gap = examined.proba[rows, other] - examined.proba[rows, own]
+        out += examined.ids[rows[np.argsort(-gap, kind="stable")[: EXAMPLES // 2]]].tolist()
+    return out
+
+
+def _tell_confused(small: Label, large: Label, share: float) -> Tell:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+        reason = (
+            f"{small} and {large} cannot be told apart: hash functions that never saw an item take one "
+            f"for the other in {100 * share:.0f} % of the cases (guessing: 50 %); join them if they mean one"
+        )
+        return reason, merge_command(small, large), None
+
+    return tell
+
+
+def _small_classes(snapshot: Snapshot) -> list[_Draft]:
+    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
+    members: dict[int, list[int]] = defaultdict(list)
+    classes, sizes = np.unique(numbers[numbers >= 0], return_counts=True)
+    small = classes[sizes < unseen.FEWEST]
+    rows = np.isin(numbers, small)
+    for number, own in zip(ids[rows].tolist(), numbers[rows].tolist(), strict=True):
+        members[own].append(number)
+    return [
+        _Draft(
+            len(own),
+            1 - len(own) / unseen.FEWEST,
+            own[:EXAMPLES],
+            _tell_small(snapshot.classes[number], len(own)),
+        )
+        for number, own in members.items()
+    ]
+
+
+def _tell_small(label: Label, n: int) -> Tell:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+        reason = (
+            f"{label} has {n} {'item' if n == 1 else 'items'}, too few to learn it from; add more "
+            f"({unseen.FEWEST} at least), give them another label, or remove the class"
+        )
+        return reason, ("remove", f"--class={label}"), None
+
+    return tell
+
+
+def _note(snapshot: Snapshot, examined: Examined | None, n_asked: int, n_items: int) -> str:
+    """What was examined, and how far to trust it."""
+    if examined is None:
+        return (
+            f"No label was judged: that takes two classes of {unseen.FEWEST} items each. "
+            f"Neighbours of {n_asked:,} of {n_items:,} items were compared."
+        )
+    n_labelled = int((snapshot.places.live_classes() >= 0).sum())
+    right = float((examined.proba.argmax(axis=1) == examined.y).mean())
+    return (
+        f"{len(examined.ids):,} of {n_labelled:,} labels were judged by hash functions that "
+        f"had not seen the items, which name the given label for {100 * right:.0f} %; the neighbours of "
+        f"{n_asked:,} of {n_items:,} items were asked. Duplicates with the same vector were looked for "
+        "everywhere."
+        + ("" if right >= 0.8 else " Where so few agree, many findings are hard cases, not mistakes.")
+    )

@@ -1,0 +1,55 @@
+"""Encode items again whose codes are older than the hash functions: a little at a time, for whoever asks.
+
+Old codes are valid, so this may stop after any segment: the collection is searched correctly with some codes
+of before and some of now, and the next run goes on with the segments that are left.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from sihash.database import segments
+from sihash.database.answers import UpdateReport
+from sihash.database.catalogue import Catalogue
+from sihash.database.encoding import Encoder
+from sihash.database.lock import locked
+from sihash.database.progress import Progress
+from sihash.database.snapshot import Snapshot
+from sihash.database.updating import check_in_force
+from sihash.database.writer import UPDATER, disk_errors_told, writing
+
+
+def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateReport:
+    """Bring all codes to the version in force, a segment after the other, each a commit of its own."""
+    start = time.perf_counter()
+    with (
+        disk_errors_told(root),
+        locked(root / UPDATER, "is updating it"),
+        closing(Catalogue(root)) as catalogue,
+    ):
+        snapshot = Snapshot(root, catalogue)
+        encoder, version = Encoder(snapshot.hasher), snapshot.version
+        old = [s for s in snapshot.places.segments if s.alive.any() and s.code_version < version]
+        n_items = n_bytes = 0
+        for k, segment in enumerate(old):
+            progress("encoding", k / len(old))
+            codes = encoder.codes(segment)
+            file = segments.write_codes(root, segment.number, version, codes)
+            with writing(root, updating=True, of=catalogue, keep={file.path}) as writer:
+                check_in_force(writer.catalogue, snapshot)
+                writer.adopt("codes", file, segment.number, version)
+                details = {"segments": [segment.number], "is_last": k == len(old) - 1}
+                writer.commit("reencode", version, details)
+            n_items += int(segment.alive.sum())
+            n_bytes += file.size
+        progress("encoding", 1.0)
+    seconds = report.seconds | {"encoding again": time.perf_counter() - start}
+    return replace(
+        report,
+        seconds=seconds,
+        n_reencoded=report.n_reencoded + n_items,
+        bytes_written=report.bytes_written + n_bytes,
+    )

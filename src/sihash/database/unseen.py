@@ -1,0 +1,147 @@
+"""Which class an item is of, by what has never seen its label: hash functions and neighbours.
+
+The hash functions in force were learned from the labels that are in question, wrong ones among them. So the
+labelled items are dealt into folds, and each is judged by hash functions learned from the other folds. Then
+its nearest items vote, itself left out. Both are mixed as the ranking mixes them (`sihash.ranking.score`), by
+weights under which the labels there are, most of them right, are likeliest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.database import learning, searching
+from sihash.database.snapshot import Snapshot
+from sihash.ranking import fit_weights
+from sihash.ranking.ranker import Query
+from sihash.ranking.score import Candidates, class_log_probabilities, votes
+from sihash.threads import map_threads
+
+FOLDS = 3  # eight find as many wrong labels and take three times as long (docs/doctor.md)
+FEWEST = 5  # items of a class to learn it from
+MOST_EXAMINED, MOST_NUMBERS = 100_000, 50_000_000  # items, and their class probabilities
+MOST_LEARNED = 30_000  # items that the hash functions of a fold are learned from, or FEWEST of each class
+MOST_ASKED = 20_000  # items whose neighbours are asked
+N_WEIGHED = 2000  # items to find the weights on
+NEAREST = 10  # neighbours that the reasons speak of
+BATCH = 4096  # items whose vectors are read at a time
+SMALLEST = 1e-30  # probability that has a logarithm
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Labelled items (ids ascending) of ``classes``, class numbers; ``y`` are positions among these.
+
+    ``proba`` (n × n_classes) is by hash functions that did not see them, float32.
+    """
+
+    ids: Array
+    y: Array
+    classes: Array
+    proba: Array
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest items of one: ids and cosines, nearest first, and what the labelled candidates say."""
+
+    ids: Array
+    cosines: Array
+    labelled: Candidates
+
+
+def examine(snapshot: Snapshot) -> Examined | None:
+    """Class probabilities of labelled items, or of a sample; None if there are no two classes to learn."""
+    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
+    classes, sizes = np.unique(numbers[numbers >= 0], return_counts=True)
+    classes = classes[sizes >= FEWEST]
+    if len(classes) < 2:
+        return None
+    learnable = np.isin(numbers, classes)
+    ids, y = ids[learnable], np.searchsorted(classes, numbers[learnable])
+    rows = some(len(ids), min(MOST_EXAMINED, MOST_NUMBERS // len(classes)))
+    ids, y = ids[rows], y[rows]
+    sizes = np.bincount(y, minlength=len(classes))
+    if sizes.min() < FEWEST:  # the sample has left too little of a class
+        kept = np.flatnonzero(sizes >= FEWEST)
+        rows = np.isin(y, kept)
+        ids, y, classes = ids[rows], np.searchsorted(kept, y[rows]), classes[kept]
+    return Examined(ids, y, classes, _cross_validated(snapshot, ids, y, len(classes)))
+
+
+def some(n: int, most: int) -> Array:
+    """Places in ascending order: all, or ``most`` drawn with one seed."""
+    return np.arange(n) if n <= most else np.sort(np.random.RandomState(0).choice(n, most, replace=False))
+
+
+def _cross_validated(snapshot: Snapshot, ids: Array, y: Array, n_classes: int) -> Array:
+    proba = np.zeros((len(ids), n_classes), dtype=np.float32)
+    from sklearn.base import clone  # not at every start
+
+    fold, estimator = _folds(y), snapshot.estimator()
+    sampled = np.zeros(len(ids), dtype=bool)
+    sampled[learning.sample(ids, y, MOST_LEARNED)] = True
+    for own in range(FOLDS):
+        rows = sampled & (fold != own)
+        hasher = clone(estimator).set_params(
+            n_anchors=min(estimator.n_anchors, int(rows.sum())), codebook="learned"
+        )
+        hasher.fit(snapshot.vectors(ids[rows]), y[rows])
+        for part in np.array_split(np.flatnonzero(fold == own), 1 + len(ids) // MOST_ASKED):
+            if len(part):
+                proba[np.ix_(part, hasher.classes_)] = hasher.predict_proba(snapshot.vectors(ids[part]))
+    return proba
+
+
+def _folds(y: Array) -> Array:
+    """A fold for every item, such that each has its share of every class."""
+    order = np.random.RandomState(0).permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    fold = np.empty(len(y), dtype=np.intp)
+    fold[order] = np.arange(len(y)) % FOLDS
+    return fold
+
+
+def neighbours(snapshot: Snapshot, ids: Array, classes: Array) -> list[Neighbours]:
+    """The nearest other items of each, by the searches of the database."""
+    position = np.full(len(snapshot.classes) + 1, -1)  # its last stands for no label, whose number is −1
+    position[classes] = np.arange(len(classes))
+    ranker = snapshot.ranker
+
+    def one(query: Query) -> Neighbours:
+        found = ranker.candidates(query)
+        cosines = ranker.cosines_of(query.vector, found)
+        order = np.lexsort((found, -cosines))
+        found, cosines = found[order], cosines[order]
+        own = position[snapshot.places.classes(found)]
+        labelled = Candidates(cosines[own >= 0], own[own >= 0], np.empty((0, 0)))
+        return Neighbours(found[:NEAREST], cosines[:NEAREST], labelled)
+
+    out: list[Neighbours] = []
+    for part in np.array_split(ids, 1 + len(ids) // BATCH) if len(ids) else []:
+        X = snapshot.vectors(part)
+        queries = zip(searching.margins(snapshot, X), X, part.tolist(), strict=True)
+        out += map_threads(one, [Query(*each) for each in queries])
+    return out
+
+
+def most_doubtful(examined: Examined) -> Array:
+    """Places of the items whose neighbours are worth asking, ascending; all of them if they are not many."""
+    n = len(examined.ids)
+    if n <= MOST_ASKED:
+        return np.arange(n)
+    own = examined.proba[np.arange(n), examined.y]
+    return np.union1d(np.argsort(own, kind="stable")[: MOST_ASKED - N_WEIGHED], some(n, N_WEIGHED))
+
+
+def mixed(examined: Examined, asked: Array, found: list[Neighbours]) -> tuple[Array, Array]:
+    """log r (n × n_classes) of the items at places ``asked`` by margins and neighbours; then the votes."""
+    log_p = np.log(np.maximum(examined.proba[asked], SMALLEST))
+    y, n_classes = examined.y[asked], log_p.shape[1]
+    weighed = np.searchsorted(asked, some(len(examined.ids), N_WEIGHED))
+    weights = fit_weights(log_p[weighed], y[weighed], [found[k].labelled for k in weighed])
+    shares = np.array([votes(each.labelled, n_classes, weights.sharpness) for each in found])
+    return class_log_probabilities(log_p, shares, weights), shares

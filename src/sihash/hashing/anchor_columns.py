@@ -1,0 +1,175 @@
+"""Anchors come and go with their classes, and with them the columns of Φ.
+
+An anchor is the mean of some rows of one class. When the class goes, or more than a quarter of these rows,
+the anchor goes. A new class brings its own, as many as its share of ``n_anchors``. A class whose share has
+grown or shrunk by more than a fifth gets more, or gives some up. So the anchors are those of the classes that
+there are, about ``n_anchors`` of them, and a long life ends with anchors as a fit from scratch would choose.
+
+Everything else follows: Φ of the rows that stay loses and gains columns, and the binary SVMs keep the weights
+of the columns that stay. What the others did is taken over by these, as well as can be (`Gram.folded`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.anchors import KMEANS_ROWS, MEAN_ROWS, class_anchors, rows_for_anchors, shares_of_classes
+from sihash.hashing.class_sample import joined
+from sihash.hashing.training_state import NewRows, TrainingState
+from sihash.kernel import KernelMap, normalise
+from sihash.kernel_fit import renamed
+from sihash.splitmix import mixed
+from sihash.svm.blocks import Block, Store
+
+SLACK = 1.2  # anchors of a class for each of its share, or the other way round, before they are changed
+LOST = 0.25  # of the rows that an anchor is the mean of: with more of them gone, it goes
+
+
+def follow_classes(
+    training: TrainingState, new: NewRows | None, n_anchors: int, rng: np.random.RandomState
+) -> bool:
+    """Bring anchors, Φ and weights to the classes that there will be; False if nothing has to change.
+
+    ``training`` has lost the rows that go, and not yet taken those that come.
+    """
+    kernel = training.kernel
+    if kernel.anchor_classes is None or kernel.made_of is None:
+        return False  # anchors that belong to no class stay as they are
+    sizes = _sizes_to_be(training, new)
+    have = np.bincount(kernel.anchor_classes[_alive(training)], minlength=len(sizes))
+    shares = np.zeros_like(sizes)
+    there = np.flatnonzero(sizes)
+    shares[there] = shares_of_classes(sizes[there], min(n_anchors, int(sizes.sum())))
+    too_many, too_few = have > SLACK * shares, SLACK * have < shares
+    wanted = np.where(too_many | too_few, shares, have)
+    stays = _kept(training, wanted)
+    missing = np.where(too_few, shares - have, 0)
+    if stays.all() and not missing.any():
+        return False
+    more = _chosen(training, new, missing, rng)
+    _change(training, np.flatnonzero(stays), more)
+    return True
+
+
+def _known(kernel: KernelMap) -> tuple[Array, Array]:
+    """The class of each anchor, and what each is made of."""
+    assert kernel.anchor_classes is not None
+    assert kernel.made_of is not None
+    return kernel.anchor_classes, kernel.made_of
+
+
+def _sizes_to_be(training: TrainingState, new: NewRows | None) -> Array:
+    sizes = np.zeros(len(training.labels), dtype=np.int64)
+    sizes[training.live] = training.table.sizes(training.live)
+    if new is not None:
+        sizes += np.bincount(new.y, minlength=len(sizes))
+    return sizes
+
+
+def _alive(training: TrainingState) -> Array:
+    """Anchors of which most rows are still there."""
+    _, (rows, anchors) = _known(training.kernel)
+    n = len(training.kernel.anchors)
+    gone = np.bincount(anchors[~training.has_keys(rows)], minlength=n)
+    return gone <= LOST * np.bincount(anchors, minlength=n)
+
+
+def _kept(training: TrainingState, wanted: Array) -> Array:
+    """Of the anchors that are alive, so many of each class: those whose weights say most."""
+    classes, _ = _known(training.kernel)
+    W: Array = training.svms.W
+    says = np.abs(W[:, : len(classes)]).sum(axis=0)
+    says[~_alive(training)] = -1
+    order = np.lexsort((-says, classes))
+    rank = np.arange(len(order)) - np.searchsorted(classes[order], classes[order])
+    kept = np.zeros(len(classes), dtype=bool)
+    kept[order] = (rank < wanted[classes[order]]) & (says[order] >= 0)
+    return kept
+
+
+def _chosen(
+    training: TrainingState, new: NewRows | None, missing: Array, rng: np.random.RandomState
+) -> KernelMap:
+    """So many more anchors for each class, chosen from its rows, those there and those to come."""
+    kernel = training.kernel
+    if not missing.any():
+        none = np.empty(0, dtype=np.intp)
+        nothing = np.stack([none, none])
+        return replace(kernel, anchors=kernel.anchors[:0], anchor_classes=none, made_of=nothing)
+    X, y, keys = _rows_of(training, new, missing)
+    rows = rows_for_anchors(y, missing, rng)
+    Z = normalise(X[rows], kernel.mean).astype(np.float32, copy=False)
+    shares = np.minimum(missing, np.bincount(y[rows], minlength=len(missing)))
+    points, classes, made_of = class_anchors(Z, y[rows], shares, rng)
+    return replace(kernel, anchors=points, anchor_classes=classes, made_of=renamed(made_of, keys[rows]))
+
+
+def _rows_of(training: TrainingState, new: NewRows | None, missing: Array) -> tuple[Array, ...]:
+    """Vectors, class numbers and keys of enough rows of each class that lacks anchors, in the order of keys.
+
+    Which rows depends on their keys, not on where they lie.
+    """
+    sizes = _sizes_to_be(training, new)
+    wanted = np.where(missing == 1, MEAN_ROWS, KMEANS_ROWS * missing)
+    share = 2 * wanted / np.maximum(sizes, 1)
+    share = np.where(missing > 0, np.maximum(share, MEAN_ROWS / np.maximum(sizes, 1)), 0)
+    parts = []
+    if missing[training.live].any():
+        parts += training.svms.rows.map(_some_vectors, share)
+    if new is not None:
+        own = _at_random(new.keys, share[new.y])
+        parts.append((new.X[own], new.y[own], new.keys[own]))
+    X, y, keys = joined(parts)
+    order = np.argsort(keys)
+    return X[order], y[order], keys[order]
+
+
+def _some_vectors(block: Block, share: Array) -> tuple[Array, ...]:
+    own = _at_random(block["key"], share[block["y"]])
+    return block["X"][own], block["y"][own], block["key"][own]
+
+
+def _at_random(keys: Array, share: Array) -> Array:
+    """Places of this share of the rows."""
+    return np.flatnonzero(mixed(keys) / 2.0**64 < share)
+
+
+def _change(training: TrainingState, kept: Array, more: KernelMap) -> None:
+    """Let the columns of Φ that are not ``kept`` go, and those of ``more`` anchors come."""
+    kernel = training.kernel
+    classes, (rows, anchors) = _known(kernel)
+    more_classes, (more_rows, more_anchors) = _known(more)
+    place = np.full(len(kernel.anchors), -1)
+    place[kept] = np.arange(len(kept))
+    stay = place[anchors] >= 0
+    rows = np.concatenate([rows[stay], more_rows])
+    anchors = np.concatenate([place[anchors[stay]], more_anchors + len(kept)])
+    training.kernel = replace(
+        kernel,
+        anchors=np.concatenate([kernel.anchors[kept], more.anchors]),
+        anchor_classes=np.concatenate([classes[kept], more_classes]),
+        made_of=np.stack([rows, anchors]),
+    )
+    r, n_new = len(kernel.anchors), len(more.anchors)
+    derived = training.svms.rows.derive(_with_columns, kept, replace(more, kind="rbf"), r)
+    others = np.arange(r, training.svms.W.shape[1])  # the vector itself, if it is a feature, and the constant
+    training.svms = training.svms.with_columns(derived, np.concatenate([kept, others]), len(kept), n_new)
+
+
+def _with_columns(block: Block, store: Store, kept: Array, more: KernelMap, r: int) -> Block:
+    """A block whose Φ has the ``kept`` of its ``r`` anchors, then ``more``, then what followed."""
+    old, n = block.arrays["Phi"], block.n
+    k, n_new = len(kept), len(more.anchors)
+    Phi = store.empty((len(old), k + n_new + old.shape[1] - r), np.float32)
+    np.take(old[:n], kept, axis=1, out=Phi[:n, :k], mode="clip")
+    if n_new:
+        Phi[:n, k : k + n_new] = more(block["X"])[:, :-1]
+    Phi[:n, k + n_new :] = old[:n, r:]
+    store.release(Phi)
+    changed = block.copy()
+    changed.n_shared = block.n_shared  # behind its rows may lie those that an earlier view still has
+    changed.arrays["Phi"] = Phi
+    return changed

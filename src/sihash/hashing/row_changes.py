@@ -1,0 +1,234 @@
+"""Rows that join or leave what a hasher learns from, at the cost of those rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import partial
+from itertools import compress
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.hashing.class_sample import joined
+from sihash.hashing.codebook import every_split_fits, new_words
+from sihash.hashing.learned_words import learned_new_words, sample_of_classes
+from sihash.hashing.training_sample import class_rates, in_sample
+from sihash.hashing.training_state import NewRows, TrainingState
+from sihash.kernel import KernelMap
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.constants import BLOCK_ROWS
+from sihash.svm.svm_state import RowCounter, add_arrays
+from sihash.threads import uninterrupted
+
+SMALLEST_ROOM = 128  # rows for which a new block has room at least
+
+
+def arrivals(training: TrainingState, X: Array, labels: list[Hashable], ids: list[Hashable]) -> NewRows:
+    """Number rows that come, and their classes; of a large collection only some are to be learned from.
+
+    A collection that grows past its budget also lets rows of the sample go (`training_sample`).
+    """
+    numbers = _class_numbers(training, labels)
+    keys = np.arange(training.next_key, training.next_key + len(X))
+    training.next_key += len(X)
+    sizes = training.class_sizes() + np.bincount(numbers, minlength=len(training.labels))
+    rates = class_rates(sizes, training.settings.training_rows)
+    n_before = len(training.rates)
+    rates[:n_before] = np.minimum(rates[:n_before], training.rates)  # rows left out are not at hand again
+    lowered = rates[:n_before] < training.rates
+    training.rates = rates
+    if lowered[training.live].any():
+        _let_go(training)
+    has_rows = np.zeros(len(rates), dtype=bool)
+    has_rows[training.live] = training.table.sizes(training.live) > 0
+    chosen = in_sample(keys, numbers, rates, has_rows)
+    taken = np.flatnonzero(chosen)
+    for k in np.flatnonzero(~chosen):
+        training.outside[ids[k]] = int(numbers[k])
+    training.key_of.update(zip([ids[k] for k in taken], keys[taken].tolist(), strict=True))
+    return NewRows(X if chosen.all() else X[taken], numbers[taken], keys[taken])
+
+
+def _let_go(training: TrainingState) -> None:
+    """Take rows out of the sample whose class has a lower rate than when they came."""
+    keys, numbers = joined(training.svms.rows.map(_keys_and_classes))
+    stays = in_sample(keys, numbers, training.rates)
+    class_of = dict(zip(keys[~stays].tolist(), numbers[~stays].tolist(), strict=True))
+    for name in [name for name, key in training.key_of.items() if key in class_of]:
+        training.outside[name] = class_of[training.key_of.pop(name)]
+    _leave(training, "key", keys[~stays])
+
+
+def _keys_and_classes(block: Block) -> tuple[Array, Array]:
+    return block["key"].copy(), block["y"].copy()
+
+
+def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, learned: bool = False) -> None:
+    """Add rows: those of a known class start from its most frequent word, a new class from a new word.
+
+    New words are ``learned`` from the features, or just far from the others.
+    """
+    fresh = np.setdiff1d(new.y, training.live)
+    if len(fresh):
+        _welcome_classes(training, fresh, new, rng, learned)
+    pair_of = {int(k): training.table.main_pair(int(k)) for k in np.unique(new.y)}
+    pairs = np.array([pair_of[int(k)] for k in new.y], dtype=np.int32)
+    training.table.count(pairs)
+    svms = training.svms
+    columns = {"X": new.X, "y": new.y, "pair": pairs, "key": new.keys}
+    args = training.kernel, training.table.words, svms.row_arrays(), svms.counter()
+    for sums, product in svms.rows.send(append, columns, *args):
+        svms.count(sums)
+        svms.take_in(product)
+
+
+def _class_numbers(training: TrainingState, labels: list[Hashable]) -> Array:
+    """Class numbers of labels; a label that is not in use gets a new number."""
+    number = {training.labels[int(k)]: int(k) for k in training.live}
+    for label in labels:
+        if label not in number:
+            number[label] = len(training.labels)
+            training.labels.append(label)
+    return np.array([number[label] for label in labels], dtype=np.intp)
+
+
+def _welcome_classes(
+    training: TrainingState, fresh: Array, new: NewRows, rng: np.random.RandomState, learned: bool
+) -> None:
+    """Words for new classes; the second stage is learned again (paper, section 2.6, case 3)."""
+    table = training.table
+    sizes = np.bincount(new.y, minlength=len(training.labels))[fresh]
+    old = table.main_words(training.live)
+    old_sizes = table.sizes(training.live)
+    words = new_words(old, old_sizes, sizes, training.settings.gamma > 0, rng)
+    if learned and not every_split_fits(len(old), old.shape[1]):
+        own = np.flatnonzero(np.isin(new.y, fresh))
+        own = own[sample_of_classes(new.y[own], rng)]
+        words = learned_new_words(
+            training.svms.rows,
+            training.kernel(new.X[own]),
+            new.y[own],
+            np.concatenate([training.live, fresh]),
+            np.concatenate([old_sizes, sizes]),
+            np.concatenate([old, words]),
+            rng,
+        )
+    for k, word in zip(fresh, words, strict=True):
+        table.find(word, int(k))
+    training.live = np.concatenate([training.live, fresh])
+    training.class_svm = None
+
+
+def append(
+    rows: RowBlocks,
+    columns: dict[str, Array],
+    kernel: KernelMap,
+    words: Array,
+    row_arrays: dict[str, type],
+    counter: RowCounter,
+) -> tuple[list[Array], tuple[Array, int] | None]:
+    """Write rows behind the last blocks, then into new ones; returns what they sum up to, and ΦᵀΦ.
+
+    Rows of a class go into as few blocks as there can be.
+    """
+    Phi = np.empty((len(columns["X"]), kernel.n_features_out), np.float32)
+    table = {**columns, "Phi": kernel(columns["X"], Phi), "Y": words[columns["pair"]]}
+    order, start = np.argsort(columns["y"], kind="stable"), 0
+    first: dict[int, int] = {}  # where the new rows of a block begin
+    touched: list[Block] = []
+    open_blocks = [block for block in rows.blocks if block.room]
+    while start < len(order):
+        block = open_blocks.pop() if open_blocks else _new_block(rows, table, len(order) - start)
+        first[id(block)] = block.n
+        touched.append(block)
+        part = order[start : start + block.room]
+        block.append(table, part)
+        start += len(part)
+    new = [block for block in touched if not row_arrays.keys() <= block.arrays.keys()]
+    if new:
+        add_arrays(RowBlocks(new), row_arrays)
+
+    def enter(block: Block) -> tuple[Array, ...] | None:
+        return counter.enter(block, slice(first[id(block)], block.n))
+
+    return RowBlocks(touched, rows.store).total(enter), counter.product(Phi)
+
+
+def _new_block(rows: RowBlocks, table: dict[str, Array], n: int) -> Block:
+    room = min(BLOCK_ROWS, max(SMALLEST_ROOM, 2 * n))
+
+    def make(name: str, values: Array) -> Array:
+        empty = rows.store.empty if name in ("X", "Phi") else np.empty
+        return empty((room, *values.shape[1:]), dtype=values.dtype)
+
+    block = Block(0, **{name: make(name, values) for name, values in table.items()})
+    rows.blocks.append(block)
+    return block
+
+
+def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
+    """Take rows out by their ids; a class that loses its last row goes with it."""
+    keys = [training.key_of.pop(name) for name in ids if training.outside.pop(name, None) is None]
+    _leave(training, "key", np.array(keys, dtype=np.int64))
+
+
+def leave_classes(training: TrainingState, numbers: Array) -> None:
+    """Take whole classes out, and the names of their rows."""
+    gone = set(numbers.tolist())
+    training.outside = {name: k for name, k in training.outside.items() if k not in gone}
+    leaves = np.zeros(len(training.labels), dtype=bool)
+    leaves[numbers] = True
+    _forget(training, np.concatenate(training.svms.rows.map(_leaving, leaves)))
+    _leave(training, "y", numbers)
+
+
+def _forget(training: TrainingState, keys: Array) -> None:
+    """Drop the names of rows."""
+    goes = np.zeros(training.next_key, dtype=bool)
+    goes[keys] = True
+    all_keys = np.fromiter(training.key_of.values(), np.int64, len(training.key_of))
+    for name in list(compress(training.key_of, goes[all_keys].tolist())):
+        del training.key_of[name]
+
+
+def _leave(training: TrainingState, name: str, values: Array) -> None:
+    svms, table = training.svms, training.table
+    sums = svms.rows.total(drop, svms.counter(), name, values, len(table.counts))
+    if sums:
+        svms.count(sums[:-1], -1)
+        table.count_out(sums[-1])
+    _tidy(training)
+
+
+def _leaving(block: Block, leaves: Array) -> Array:
+    """The keys of the rows whose class ``leaves``."""
+    return block["key"][leaves[block["y"]]]
+
+
+def drop(
+    block: Block, counter: RowCounter, name: str, values: Array, n_pairs: int
+) -> tuple[Array, ...] | None:
+    """Take the rows out whose ``name`` is among ``values``; returns what they summed up to, then pairs."""
+    rows = np.flatnonzero(np.isin(block[name], values))
+    sums = counter.leave(block, rows)
+    if sums is None:
+        return None
+    pairs = np.bincount(block["pair"][rows], minlength=n_pairs)
+    if len(rows) == block.n:
+        block.n = 0
+    else:
+        uninterrupted(partial(block.drop, rows))
+    return *sums, pairs
+
+
+def _tidy(training: TrainingState) -> None:
+    """Let go of empty blocks and classes without rows."""
+    training.svms.rows.tidy()
+    sizes = training.table.sizes(training.live)
+    if not sizes.all():
+        stays = sizes > 0
+        training.live = training.live[stays]
+        if training.class_svm is not None:  # their weights go (paper, section 2.6, case 1)
+            W = training.class_svm.W[stays]
+            training.class_svm = replace(training.class_svm, W=W, classes=np.arange(len(W)))

@@ -1,0 +1,83 @@
+// The view of the doctor: labels that look wrong or are in conflict, why, and what mends each.
+
+import { get, post, remove, token } from "./api.js";
+import { $, announce, count, h, labelText, showError } from "./dom.js";
+import { picture } from "./items.js";
+import { askForToken, refresh } from "./main.js";
+import { fromItem } from "./search.js";
+
+export function setUp() {
+  $("view-doctor").append(h("div", { class: "card" },
+    h("div", { class: "card-head" },
+      h("h2", {}, "What is wrong with the labels?"),
+      h("button", { id: "examine", type: "button", class: "primary", onclick: examine }, "Examine")),
+    h("p", { class: "quiet" }, "Looks for labels that an item's neighbours and hash functions that never saw it contradict, for duplicates, and for classes that are confused or too small. Takes seconds to minutes; searches go on. Nothing is changed until you mend it."),
+    h("p", { id: "doctor-error", class: "error", role: "alert", hidden: true }),
+    h("div", { id: "findings", class: "stack" })));
+}
+
+export function setInfo(info) {
+  $("examine").disabled = !info.n_items;
+}
+
+async function examine() {
+  showError("doctor-error", null);
+  $("examine").disabled = true;
+  $("examine").textContent = "Examining…";
+  try {
+    show(await get("/v1/doctor"));
+  } catch (error) {
+    showError("doctor-error", error);
+  }
+  $("examine").disabled = false;
+  $("examine").textContent = "Examine";
+}
+
+function show({ found, findings, note }) {
+  const sections = found.filter(({ n }) => n).map(({ kind, title, n }) => {
+    const own = findings.filter((finding) => finding.kind === kind);
+    const words = own.length < n ? `the first ${own.length.toLocaleString("en")} of ${n.toLocaleString("en")}` : n.toLocaleString("en");
+    return h("section", { "aria-label": title }, h("h3", {}, title, h("span", { class: "quiet" }, ` ${words}`)), h("ol", { class: "findings" }, own.map(card)));
+  });
+  $("findings").replaceChildren(...(sections.length ? sections : [h("p", { class: "empty" }, h("strong", {}, "Nothing was found"))]), h("p", { class: "quiet" }, note));
+  announce(`${count(found.reduce((sum, { n }) => sum + n, 0), "finding")}.`);
+}
+
+function card(finding) {
+  const element = h("li", { class: "finding", "data-kind": finding.kind },
+    h("div", { class: "pictures" }, finding.items.map((item) => h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelText(item.label)}, ${item.name}`, onclick: () => open(item) }, picture(item), h("span", {}, labelText(item.label))))),
+    h("div", { class: "stack" }, h("p", {}, finding.reason), h("code", {}, finding.command)));
+  const button = mendButton(finding, element);
+  if (button) element.append(button);
+  return element;
+}
+
+function open(item) {
+  location.hash = "#search";
+  fromItem(item);
+}
+
+/** Where one click is enough: another label for the first item, or its removal. */
+function mendButton(finding, element) {
+  const [item] = finding.items;
+  if (finding.label !== null) {
+    const relabel = () => post("/v1/items/relabel", { json: { ids: [item.id], label: String(finding.label) } });
+    return h("button", { type: "button", onclick: () => mend(element, relabel, `Item ${item.id} is labelled ${finding.label} now.`) }, `Relabel as ${finding.label}`);
+  }
+  if (!finding.remove) return null;
+  return h("button", { type: "button", onclick: () => mend(element, () => remove(`/v1/items/${item.id}`), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);
+}
+
+async function mend(element, work, sentence) {
+  if (!token.get() && !(await askForToken())) return;
+  showError("doctor-error", null);
+  try {
+    await work();
+    element.classList.add("mended");
+    element.lastChild.replaceWith(h("p", { class: "quiet" }, sentence, " Undo is in Learning."));
+    announce(sentence);
+  } catch (error) {
+    showError("doctor-error", error);
+  }
+  await refresh();
+}
