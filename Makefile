@@ -3,20 +3,32 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
 
-.PHONY: demo test soak lint bench clean
-demo: $(VENV)/ready
+.PHONY: demo test slow soak lint docs bench clean
+# Only the package itself: what `pip install sihash` brings.
+demo: $(VENV)/demo-ready
 	$(RUN)sihash demo
 
+# Within eight minutes on two cores; no test takes more than 20 s.
 test: lint
-	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10
+	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10 -m "not slow" --cov --cov-report=term:skip-covered
 
-# The long runs of the same tests: 1,000 kills, 10,000 sequences, 20,000 broken images, a minute of load.
-soak: $(VENV)/ready
+# Tests that take longer, on larger data.
+slow: $(VENV)/ready
+	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10 -m slow
+
+# `slow`, and the long runs of the reliability tests: 1,000 kills, 10,000 sequences, 20,000 broken images, a
+# minute of load. Hours.
+soak: slow
 	SIHASH_SOAK=1 $(RUN)pytest -q --timeout 7200 tests/database tests/server
 
+# The documentation, in site/. A warning is an error.
+docs: $(VENV)/ready
+	$(RUN)python docs/scripts/command_line.py --check
+	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
+
 lint: $(VENV)/ready
-	$(RUN)ruff check src tests benchmarks
-	$(RUN)ruff format --check src tests benchmarks
+	$(RUN)ruff check src tests benchmarks docs/scripts
+	$(RUN)ruff format --check src tests benchmarks docs/scripts
 	$(RUN)mypy
 	$(RUN)lint-imports
 
@@ -34,11 +46,16 @@ bench: $(VENV)/ready
 	$(RUN)python -m benchmarks.scale dask
 	$(RUN)python -m benchmarks.scale growth
 
-# Made anew whenever what it is made from changes.
+# Made again whenever what it is made from changes.
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN)pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ $(VENV)/demo-ready
+
+$(VENV)/demo-ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .coverage *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

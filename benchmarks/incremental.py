@@ -1,8 +1,8 @@
 """Updates beside learning from scratch, on any of four data sets: share of the time, and mAP of both.
 
 ``python -m benchmarks.incremental`` prints a row for every kind of change; ``--paper`` the points of the
-paper's figures with its parameters instead, ``--stream`` adds 50 updates in a row, ``--growth`` the same change
-on half and on all of the rows. Times are shares of a fit from scratch
+paper's figures with its parameters instead, ``--stream`` adds 50 updates in a row, ``--growth`` the same
+change on half and on all of the rows. Times are shares of a fit from scratch
 on the final rows, taken right after the update in the same run; only these ratios mean anything. Each repeat
 has a seed of its own, and other classes that come or go: medians of the times, means of mAP, and the
 standard error of the difference. The kernel width is given to update and fit alike; with ``--width auto`` a

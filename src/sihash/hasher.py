@@ -9,37 +9,27 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sihash import codes, modelfile
+from sihash import modelfile
 from sihash._typing import Array
-from sihash.kernel import row_blocks
-from sihash.threads import map_threads
+from sihash.codes_out import CodesOut
 
 
-class Hasher(TransformerMixin, BaseEstimator):
+class Hasher(CodesOut, TransformerMixin, BaseEstimator):
     """Base of `SIH` and the baselines.
 
     A subclass stores its parameters in ``__init__`` (``n_bits`` among them), learns in ``fit``, and gives
     ``_scores(X)`` (n × n_bits, one block of checked rows), ``_state()`` and ``_set_state(header, tensors)``.
     """
 
-    n_bits: int
-    n_features_in_: int
-
     def decision_function(self, X: Any) -> Array:
         """Signed scores, n × n_bits; bit ``j`` of a code is +1 where column ``j`` is ≥ 0."""
         check_is_fitted(self)
-        X = self._check_rows(X)
-        return np.concatenate(map_threads(lambda rows: self._scores(X[rows]), row_blocks(len(X))))
+        return super().decision_function(X)
 
     def transform(self, X: Any) -> Array:
         """Codes as packed uint8, n × ceil(n_bits / 8); `sihash.codes` states the bit order."""
         check_is_fitted(self)
-        X = self._check_rows(X)
-
-        def encode(rows: slice) -> Array:
-            return codes.pack(codes.sign(self._scores(X[rows])))
-
-        return np.concatenate(map_threads(encode, row_blocks(len(X))))
+        return super().transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns of `transform`: the bits that each byte holds."""
@@ -66,7 +56,7 @@ class Hasher(TransformerMixin, BaseEstimator):
         hasher.n_features_in_ = int(header["n_features_in"])
         if "feature_names_in" in header:
             hasher.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
-        check_shapes(tensors, {"mean": (hasher.n_features_in_,)})
+        modelfile.check_shapes(tensors, {"mean": (hasher.n_features_in_,)})
         hasher._set_state(header, tensors)
         return hasher
 
@@ -95,24 +85,11 @@ class Hasher(TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = []
         return tags
 
-    def _scores(self, X: Array) -> Array:
-        raise NotImplementedError
-
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         raise NotImplementedError
 
     def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
         raise NotImplementedError
-
-
-def check_shapes(tensors: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> None:
-    """Refuse a model file whose tensors do not fit each other: compiled loops rely on their shapes."""
-    for name, shape in wanted.items():
-        if tensors[name].shape != shape:
-            raise modelfile.ModelFileError(
-                f"The model file is not one that save wrote: tensor {name!r} has shape {tensors[name].shape} "
-                f"where {shape} was expected."
-            )
 
 
 def _split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:

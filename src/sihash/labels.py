@@ -10,6 +10,11 @@ import numpy as np
 from sihash._typing import Array
 
 
+def several(labels: Any) -> list[Any]:
+    """Labels as a list, also where somebody gave only one: the letters of "dog" are no classes."""
+    return [labels] if isinstance(labels, str | int) else list(labels)
+
+
 def as_labels(y: Any, n: int) -> Array:
     """``y`` as a one-dimensional array of ``n`` labels.
 

@@ -75,6 +75,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]
     return _content(path, blob, metadata)
 
 
+def check_shapes(tensors: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> None:
+    """Refuse a model file whose tensors do not fit each other: compiled loops rely on their shapes."""
+    for name, shape in wanted.items():
+        if tensors[name].shape != shape:
+            raise ModelFileError(
+                f"The model file is not one that save wrote: tensor {name!r} has shape {tensors[name].shape} "
+                f"where {shape} was expected."
+            )
+
+
 def _metadata(blob: bytearray) -> dict[str, str]:
     length = int.from_bytes(blob[:8], "little")
     if len(blob) < 8 or length > len(blob) - 8:

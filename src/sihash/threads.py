@@ -14,23 +14,29 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
-
-import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which has to be known to be limited)
-from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_blas = ThreadpoolController().select(user_api="blas")
 _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("sihash_pool", default=None)
 _team_size: ContextVar[int] = ContextVar("sihash_team_size", default=1)
 
 
+@cache
+def _blas() -> Any:
+    """What limits the threads of every BLAS here. Found when first needed: scipy takes its time to import."""
+    import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which has to be known to be limited)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
 def n_threads() -> int:
     """As many as the BLAS may use now: OPENBLAS_NUM_THREADS and threadpoolctl limits are honoured."""
-    return max((library["num_threads"] for library in _blas.info()), default=1)
+    return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 @contextmanager
@@ -76,7 +82,7 @@ class _Limit:
             self._teams.add(team)
             if self._limiter is None:
                 self._n_threads = n_threads()
-                self._limiter = _blas.limit(limits=1)
+                self._limiter = _blas().limit(limits=1)
             return self._n_threads
 
     def leave(self, team: object) -> None:

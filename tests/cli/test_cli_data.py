@@ -220,7 +220,7 @@ class TestEvaluate:
             ("words.npz", "is not an .npz file"),
             ("other.npz", "holds Z; expected arrays codes and labels"),
             ("floats.npz", "packed uint8"),
-            ("missing.npz", "There is no .npz file of codes at"),
+            ("missing.npz", "There is no file"),
             ("", "a data set is evaluated with --model"),
             ("short.npz", "is not an .npz file"),
             ("few.npz", "Codes of 2 bytes hold 1 to 16 bits, got n_bits=-1."),

@@ -10,9 +10,11 @@ import zipfile
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 from typer.testing import CliRunner
 
+import sihash
 from sihash.cli import app
 from sihash.cli.create import Solver
 from sihash.cli.search import Rank
@@ -268,7 +270,7 @@ class TestSearch:
     def test_errors(self, place, query):
         for arguments, message in [
             ([place / "broken.png"], "cannot be searched for: not a picture"),
-            ([place / "missing.png"], "cannot be searched for"),
+            ([place / "missing.png"], "There is no file"),
             (["--id", "99"], "99"),
             ([query, "--class", "other"], "other"),
             ([query, "--html", place / "no" / "page.html"], "page.html could not be written: No such file"),
@@ -464,6 +466,143 @@ def test_help_does_not_load_what_it_does_not_need():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+HEAVY = "{'scipy', 'sklearn', 'numba', 'faiss', 'pandas', 'fastapi', 'onnxruntime'}"
+
+
+def loaded_by(*arguments):
+    """Which of the heavy packages a verb imports, in a process of its own."""
+    script = (
+        "import sys\nfrom sihash.cli import app\n"
+        f"try:\n    app({[str(a) for a in arguments]!r})\nexcept SystemExit:\n    pass\n"
+        f"print(sorted({HEAVY} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return done.stderr.splitlines()[-1]
+
+
+def test_errors_load_nothing_heavy(tmp_path, template):
+    wrong = [
+        ("--version",),
+        ("info", tmp_path / "none"),
+        ("create", tmp_path / "db", "nowhere"),
+        ("search", template / "db", tmp_path / "none.jpg"),
+        ("add", template / "db", tmp_path / "none"),
+    ]
+    assert {loaded_by(*arguments) for arguments in wrong} == {"[]"}
+
+
+def test_verbs_that_do_not_learn_do_without_scikit_learn(place, query):
+    for arguments in [("search", place / "db", query), ("info", place / "db"), ("undo", place / "db")]:
+        assert not {"sklearn", "pandas", "faiss", "fastapi"} & set(eval(loaded_by(*arguments)))
+
+
+def test_the_version():
+    assert invoke("--version")[1] == f"sihash {sihash.__version__}\n"
+
+
+def verbs():
+    group = typer.main.get_command(app)
+    names = {(name,): command for name, command in group.commands.items() if name != "data"}
+    return names | {("data", name): command for name, command in group.commands["data"].commands.items()}
+
+
+@pytest.mark.parametrize("name", verbs(), ids=" ".join)
+def test_help_is_readable_at_80_columns_and_has_an_example(name):
+    result = CliRunner().invoke(app, [*name, "--help"], env={"COLUMNS": "80"}, terminal_width=80)
+    assert result.exit_code == 0
+    assert f"Example: sihash {' '.join(name)}" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_the_list_of_verbs_is_whole_sentences():
+    result = CliRunner().invoke(app, ["--help"], terminal_width=80)
+    assert "..." not in result.stdout.partition("ARGS]...")[2]
+    assert all(f"  {name[0]} " in result.stdout for name in verbs())
+
+
+def test_progress_as_lines_of_json(place):
+    code, _, stderr = invoke("create", place / "new", place / "first", *SMALL, "--progress", "json")
+    assert code == 0
+    lines = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    phases = list(dict.fromkeys(line["phase"] for line in lines))
+    assert phases == ["reading", "learning", "encoding"]
+    assert lines[0]["detail"] == "images, pixels features"
+    assert any(line["detail"].startswith("round 1, ") for line in lines)
+    assert [line["share"] for line in lines if line["phase"] == "learning"][-1] == 1
+
+
+def test_duplicates_with_another_label_are_named(place):
+    (place / "again" / "light").mkdir(parents=True)
+    shutil.copy(place / "first" / "dark" / "0-3.png", place / "again" / "light" / "copy.png")
+    shutil.copy(place / "first" / "light" / "0-4.png", place / "again" / "light" / "same.png")
+    code, stdout, stderr = invoke("add", place / "db", place / "again")
+    assert code == 0
+    assert "same content, other label: light/copy.png is light here, kept as dark" in stderr
+    assert stdout.startswith("0 added, 2 there already, 1 of these with another label")
+    assert ImageDatabase(place / "db").add(place / "again").conflicts[0].kept == "dark"
+
+
+def test_the_largest_classes_are_listed(tmp_path):
+    sizes = {f"class {k:02}": 3 + k for k in range(25)}
+    y = np.repeat(list(sizes), list(sizes.values()))
+    X = np.random.default_rng(0).normal(size=(len(y), 4)).astype(np.float32)
+    ImageDatabase.create(tmp_path / "db", X, y, n_bits=8, n_anchors=30).close()
+    text = invoke("info", tmp_path / "db")[1]
+    assert "classes: 25: class 24 27, class 23 26, " in text
+    assert "class 05 8, and 5 more with fewer items" in text
+
+
+def test_outputs_without_an_extension_get_one(place, query):
+    assert invoke("export", place / "db", place / "items")[0] == 0
+    assert invoke("search", place / "db", query, "--html", place / "found")[0] == 0
+    assert invoke("extract", place / "first", "-o", place / "vectors", "--features", "pixels")[0] == 0
+    assert all((place / name).is_file() for name in ("items.npz", "found.html", "vectors.npz"))
+
+
+def test_the_cache_is_shown_and_cleared(place, tmp_path, monkeypatch):
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / "cache" / name)
+    for k, size in enumerate((4, 5)):
+        invoke("extract", place / "first", "-o", place / f"v{k}", "--features", "pixels", "--size", size)
+    shown = invoke("cache", "--json")[1]
+    assert (shown["n_entries"], shown["limit"]) == (2, 8_000_000_000)
+    monkeypatch.setenv("SIHASH_CACHE_GB", str(shown["bytes"] / 1e9))
+    invoke("extract", place / "first", "-o", place / "v2", "--features", "pixels", "--size", "6")
+    assert invoke("cache", "--json")[1]["n_entries"] == 1
+    assert invoke("cache", "--clear", "--json")[1]["freed"] > 0
+    assert invoke("cache", "--json")[1]["bytes"] == 0
+
+
+def test_without_extras(place, query):
+    """`pip install sihash` alone creates, searches, adds and updates; what needs more says the command."""
+    database, other = place / "alone", place / "other"
+    steps = [
+        ("", "create", database, place / "first", *SMALL),
+        ("", "search", database, query),
+        ("", "add", database, place / "more"),
+        ("", "update", database),
+        ("service", "serve", database),
+        ("parquet", "export", database, place / "x.parquet"),
+        ("database", "create", other, place / "first", "--index", "faiss"),
+        ("onnx", "create", other, place / "first", "--features", "onnx:x.onnx"),
+    ]
+    script = (
+        "import json, sys\n"
+        "for name in ('faiss', 'fastapi', 'uvicorn', 'pyarrow', 'onnx', 'onnxruntime', 'httpx', 'pandas'):\n"
+        "    sys.modules[name] = None\n"
+        "from typer.testing import CliRunner\n"
+        "from sihash.cli import app\n"
+        "done = [CliRunner().invoke(app, step) for step in json.loads(sys.argv[1])]\n"
+        "print(json.dumps([(one.exit_code, one.stderr) for one in done]))"
+    )
+    command = [sys.executable, "-c", script, json.dumps([list(map(str, step[1:])) for step in steps])]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for (extra, *_), (code, stderr) in zip(steps, json.loads(done.stdout), strict=True):
+        assert code == bool(extra), stderr
+        if extra:
+            assert f"pip install 'sihash[{extra}]'" in stderr
+            assert stderr.count("\n") == 1
 
 
 def test_completion_offers_the_choices(monkeypatch):

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from sihash.cli import app
+from sihash.cli import app, demo
 from sihash.database import ImageDatabase
+
+COPIES = 2  # of each digit; people see more
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """One run with --json: its result and its folder."""
     folder = tmp_path_factory.mktemp("demo") / "not" / "there"
-    return CliRunner().invoke(app, ["demo", "--json", "--out", str(folder)]), folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[demo.__module__], "COPIES", COPIES)
+        return CliRunner().invoke(app, ["demo", "--json", "--out", str(folder)]), folder
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,7 @@ def test_update_learns_what_the_old_functions_do_not_know(figures):
 def test_the_database_stays_with_all_images(figures):
     with ImageDatabase(figures["database"]) as database:
         sizes = database.info()["classes"]
-        assert len(database) == 8 * 1198
+        assert len(database) == COPIES * 1198
         assert sizes["8"] == figures["n_removed"]
         assert database.verify() == []
 

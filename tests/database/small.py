@@ -62,12 +62,10 @@ def seen(db):
 
 
 def check_codes(snapshot):
-    """Codes are those of the version that they are said to be by, where its hash functions are still there."""
+    """Codes are those of the version that made them, where its hash functions are still there."""
     for segment in snapshot.places.segments:
         if segment.alive.any():
-            named = list(
-                snapshot.catalogue.files("kind = 'hash' AND version = ?", (segment.code_version,))
-            )
+            named = list(snapshot.catalogue.files("kind = 'hash' AND version = ?", (segment.code_version,)))
             for _, _, _, file in named:
                 hasher = SIH.load(snapshot.root / file.path)
                 np.testing.assert_array_equal(segment.codes, hasher.transform(np.asarray(segment.vectors)))

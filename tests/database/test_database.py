@@ -248,8 +248,8 @@ def test_removed_items_are_gone_from_everything(db):
             gone(7)
     db.remove_classes([1])
     assert {item.label for item in db.items(limit=100)} == {0, 2}
-    with pytest.raises(NoSuchItem):
-        db.remove_classes(["nobody"])
+    with pytest.raises(NoSuchItem, match="'nobody'"):
+        db.remove_classes("nobody")  # one label, not six letters
 
 
 def test_removed_content_may_come_back_under_a_new_id(db):
@@ -534,7 +534,7 @@ def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
         [*new, new[0], new[8]], ["dog"] * 11, progress=lambda phase, done: told.append((phase, done))
     )
     assert (report.added, report.skipped) == (list(range(12, 21)), ["image 9", "image 10"])
-    reading = [done for phase, done in told if phase == "reading"]
+    reading = [done for phase, done in told if phase.startswith("reading")]
     assert reading == sorted(reading)
     assert len(set(reading)) == 3
     assert reading[-1] == 1.0

@@ -255,7 +255,7 @@ def test_sequences(template):
     run_state_machine_as_test(
         Sequences,
         settings=settings(
-            max_examples=10_000 if small.SOAK else 300,
+            max_examples=10_000 if small.SOAK else 200,
             stateful_step_count=8,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -24,6 +24,7 @@ from sihash.experiments.report import write_report
 from sihash.experiments.scales import SMOKE
 
 DATA = available()
+pytestmark = pytest.mark.slow  # a whole reproduction, also of CIFAR-10 and MNIST where they are
 
 
 def reproduce(*arguments):

@@ -126,6 +126,62 @@ class TestOnnx:
         other = extractor(self.network(tmp_path / "a.onnx", 2 * weights, ["n", 3, 8, 8])).settings
         assert first == second != other
 
+    def test_preprocessing_beside_the_network(self, tmp_path, images, weights):
+        name = self.network(tmp_path / "net.onnx", weights, ["n", 3, "h", "w"])
+        beside = tmp_path / "net.onnx.json"
+        beside.write_text('{"size": 8, "mean": 0.498, "deviation": [0.5, 0.6, 0.7], "output": "logits"}')
+        expected = ((images / 255).mean(axis=(1, 2)) - 0.498) / (0.5, 0.6, 0.7)
+        assert extract(images, name) == pytest.approx(expected @ weights, abs=1e-5)
+        assert extract(images, name, output="mean", mean=(0.0,) * 3) == pytest.approx(
+            (images / 255).mean(axis=(1, 2)) / (0.5, 0.6, 0.7), abs=1e-5
+        )
+        for text, reason in {
+            "no": "is no JSON",
+            '{"sise": 8}': "must be an object with size, mean",
+            '{"size": 0}': "size in .* must be a whole number",
+            '{"mean": ["a"]}': "mean in .* must be a number",
+            '{"layout": "NCHW"}': "'channels first' or 'channels last'",
+        }.items():
+            beside.write_text(text)
+            with pytest.raises(ValueError, match=reason):
+                extractor(name)
+
+    def test_layout_that_cannot_be_guessed(self, tmp_path, weights):
+        name = self.network(tmp_path / "net.onnx", weights, ["n", 3, 3, 3])
+        (tmp_path / "net.onnx.json").write_text('{"layout": "channels last"}')
+        images = np.random.default_rng(0).integers(0, 256, (2, 3, 3, 3), np.uint8)
+        assert extract(images, name) == pytest.approx((images / 255).mean(axis=(1, 2)), abs=1e-5)
+
+    @pytest.mark.parametrize("changed", ["net.onnx", "net.onnx.json", "net.weights"])
+    def test_a_database_refuses_features_of_a_changed_file(self, tmp_path, weights, changed):
+        from sihash import ImageDatabase
+
+        def save(weights):
+            self.network(tmp_path / "net.onnx", weights, ["n", 3, 8, 8])
+            model = self.onnx.load(tmp_path / "net.onnx")
+            if changed == "net.weights":
+                beside = {"save_as_external_data": True, "location": changed, "size_threshold": 0}
+                self.onnx.save(model, tmp_path / "net.onnx", **beside)
+
+        save(weights)
+        (tmp_path / "net.onnx.json").write_text('{"mean": 0.5}')
+        images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), np.uint8)
+        images[20:] //= 4
+        db = ImageDatabase.create(
+            tmp_path / "db", list(images), [0] * 20 + [1] * 20, n_bits=8, n_anchors=5,
+            features=f"onnx:{tmp_path / 'net.onnx'}",
+        )  # fmt: skip
+        assert db.search([images[0]])[0].hits
+        if changed == "net.onnx.json":
+            (tmp_path / changed).write_text('{"mean": 0.4}')
+        elif changed == "net.weights":
+            (tmp_path / changed).unlink()
+            save(2 * weights)
+        else:
+            save(2 * weights)
+        with pytest.raises(ValueError, match=f"{changed} is not what it was when this database was made"):
+            db.search([images[0]])
+
 
 def test_pillow_images_are_taken(images):
     assert np.array_equal(extract([Image.fromarray(images[0])], "pixels"), extract(images[:1], "pixels"))

@@ -392,3 +392,56 @@ def test_a_truncated_file_is_refused(tmp_path):
     (tmp_path / "m").write_bytes((tmp_path / "m").read_bytes()[:-1])
     with pytest.raises(ModelFileError, match="cut short or altered"):
         SIH.load(tmp_path / "m")
+
+
+# What scikit-learn's users expect.
+
+
+def test_score_is_the_accuracy_of_predict():
+    from sklearn.metrics import accuracy_score
+    from sklearn.model_selection import cross_val_score
+
+    X, y = blobs(300)
+    hasher = small().fit(X[:200], y[:200])
+    weights = np.linspace(0, 1, 100)
+    assert hasher.score(X[200:], y[200:]) == accuracy_score(y[200:], hasher.predict(X[200:]))
+    assert hasher.score(X[200:], y[200:], weights) == pytest.approx(
+        accuracy_score(y[200:], hasher.predict(X[200:]), sample_weight=weights)
+    )
+    assert cross_val_score(small(), X, y, cv=2).shape == (2,)
+
+
+def test_verbose_logs_each_step_and_changes_nothing(caplog):
+    X, y = blobs(200)
+    with caplog.at_level("INFO", logger="sihash"):
+        quiet = small().fit(X, y)
+        assert caplog.text == ""
+        told = small(verbose=True).fit(X, y)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0] == "fit: kernel"
+    assert "fit: round 1, binary SVMs" in lines
+    np.testing.assert_array_equal(quiet.transform(X), told.transform(X))
+
+
+def test_a_class_given_alone_is_removed():
+    X, y = blobs(200)
+    names = np.array(["ant", "bee", "cat", "dog"])[y]
+    hasher = small().fit(X, names).remove_classes("dog")
+    assert hasher.classes_.tolist() == ["ant", "bee", "cat"]
+
+
+def test_hash_functions_of_a_file_do_what_the_hasher_does(tmp_path):
+    from sihash.hashing.hash_functions import HashFunctions
+
+    X, y = blobs(200)
+    hasher = small().fit(X, y)
+    for k, updatable in enumerate((True, False)):
+        hasher.save(tmp_path / f"{k}", updatable=updatable)
+        functions = HashFunctions.from_file(tmp_path / f"{k}")
+        np.testing.assert_array_equal(functions.transform(X), hasher.transform(X))
+        np.testing.assert_array_equal(functions.predict(X), hasher.predict(X))
+        np.testing.assert_allclose(functions.predict_proba(X), hasher.predict_proba(X))
+    with pytest.raises(ValueError, match="one row or more of"):
+        functions.transform(X[:, :1])
+    with pytest.raises(ValueError, match="NaN"):
+        functions.transform(np.full_like(X, np.nan))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import numpy as np
@@ -111,3 +112,16 @@ def test_opening_by_name():
     assert open_index("numpy", 12).describe()["kind"] == "numpy"
     with pytest.raises(ValueError, match="got 'lucene'"):
         open_index("lucene", 12)
+
+
+def test_without_faiss_the_exact_search_goes_on(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    codes = np.random.default_rng(0).integers(0, 256, (300, 2), dtype=np.uint8)
+    index, exact = FaissIndex(16, exact_up_to=100), open_index("exact", 16)
+    for each in (index, exact):
+        each.add(np.arange(300), codes)
+    assert "pip install 'sihash[database]'" in caplog.text
+    assert all(map(np.array_equal, index.search(codes[:5], 3), exact.search(codes[:5], 3)))
+    assert isinstance(open_index("auto", 16), FaissIndex)
+    with pytest.raises(ImportError, match=r"sihash\[database\]"):
+        open_index("faiss", 16)

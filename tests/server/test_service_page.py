@@ -549,7 +549,6 @@ def test_the_doctor_shows_what_is_wrong_and_mends_it(page, service):
         card.wait_for()
         assert f"looks like {right}" in card.inner_text()
         assert card.locator("code").inner_text() == f"sihash relabel digits 9 {right}"
-        keep(page, "doctor")
         card.get_by_role("button", name=f"Relabel as {right}").click()
         wait_for_text(page, ".finding.mended", f"Item 9 is labelled {right} now.")
         assert client.item(9).label == right

@@ -15,9 +15,9 @@ from sihash.baselines.residue import LabelResidue
 from sihash.baselines.training import check_labelled_rows
 from sihash.baselines.trees import Forest, TreeBooster, join
 from sihash.checks import check_count
-from sihash.hasher import Hasher, check_shapes
+from sihash.hasher import Hasher
 from sihash.kernel import normalise
-from sihash.modelfile import ModelFileError
+from sihash.modelfile import ModelFileError, check_shapes
 
 
 class FastHash(Hasher):

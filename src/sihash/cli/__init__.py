@@ -1,14 +1,17 @@
 """The `sihash` command: one file a verb.
 
-What is heavy is imported when a verb runs, so that help and completion are quick.
+What is heavy is imported when a verb runs, so that help, errors and completion are quick.
 """
 
 from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from sihash.cli import data
 from sihash.cli.add import add
+from sihash.cli.cache import cache
 from sihash.cli.classify import classify
 from sihash.cli.create import create
 from sihash.cli.demo import demo
@@ -26,22 +29,59 @@ from sihash.cli.serve import serve
 from sihash.cli.update import update
 from sihash.cli.upkeep import compact, export, undo, verify
 
+SECTIONS: dict[str, list[Callable[..., None]]] = {
+    "Start here": [demo],
+    "A database": [create, search, classify, add, remove, relabel, update, undo],
+    "Its upkeep": [info, evaluate, doctor, export, verify, compact, merge, serve],
+    "Data and research": [extract, cache, reproduce],
+}
+
+
+class Sections(TyperGroup):
+    """The list of verbs, under headings."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = {heading: [verb.__name__ for verb in verbs] for heading, verbs in SECTIONS.items()}
+        names["Data and research"].append("data")
+        for heading, own in names.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in own])
+
+
 app = typer.Typer(
+    cls=Sections,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    help="Binary codes for semantic search that follow a changing collection.",
+    rich_markup_mode=None,  # boxes leave too little room for words at 80 columns
+    context_settings={"max_content_width": 100},
 )
-app.command()(all_told()(demo))
-PANELS: dict[str, list[Callable[..., None]]] = {
-    "A database": [create, search, classify, add, remove, relabel, update, undo],
-    "Its upkeep": [info, evaluate, doctor, export, verify, compact, merge, serve],
-    "Data and research": [extract, reproduce],
-}
-for panel, verbs in PANELS.items():
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from sihash import __version__
+
+        typer.echo(f"sihash {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _about(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Search labelled collections of images or vectors by short binary codes.
+
+    Example: sihash create DB photos/ && sihash search DB query.jpg
+    """
+
+
+for verbs in SECTIONS.values():
     for verb in verbs:
-        app.command(rich_help_panel=panel)(all_told()(verb))
-app.add_typer(data.app, name="data", rich_help_panel="Data and research")
+        app.command()(all_told()(verb))
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:

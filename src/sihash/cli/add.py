@@ -7,8 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import phase_bars
-from sihash.cli.shared import AllowRejects, Columns, Database, IdColumn, Json, Labels, emit_added
+from sihash.cli.output import ProgressKind, phase_bars
+from sihash.cli.shared import (
+    AllowRejects,
+    Columns,
+    Database,
+    IdColumn,
+    Json,
+    Labels,
+    Progress,
+    emit_added,
+    open_database,
+    refuse_missing_source,
+)
 
 
 def add(
@@ -27,31 +38,35 @@ def add(
         str, typer.Option(help="Put before the paths that are ids of files, as in --prefix holiday/.")
     ] = "",
     allow_rejects: AllowRejects = False,
+    progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Add items: found by searches at once, learned from by the next `sihash update`.
+    """Add items to a database.
+
+    Searches find them at once; the next `sihash update` learns from them.
 
     Content that is there already is skipped. What comes under an id that is there, and differs from it, is an
     error, unless --replace is given. Files that cannot be used are listed on stderr, and the exit
-    code is then 3.
+    code is then 3. An item whose content is there with another label is named, too.
+
+    Example: sihash add DB more-photos/
     """
     if label is not None and labels is not None:
         raise typer.BadParameter("give --label for all items, or --labels by name; not both.")
-    with phase_bars() as progress:
-        from sihash.database import ImageDatabase
+    refuse_missing_source(source)
+    with phase_bars(progress) as tell, open_database(database) as opened:
         from sihash.database.written_labels import written_labels
 
-        with ImageDatabase(database) as opened:
-            given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
-            report = opened.add(
-                source,
-                given,
-                ids=id_column,
-                columns=columns,
-                replace=replace,
-                prefix=prefix,
-                progress=progress,
-            )
+        given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
+        report = opened.add(
+            source,
+            given,
+            ids=id_column,
+            columns=columns,
+            replace=replace,
+            prefix=prefix,
+            progress=tell,
+        )
         if not (report.added or report.skipped or report.rejected):
             raise ValueError(f"There is nothing to add in {source}; is it empty?")
     emit_added(report, f"found by version {report.version}.", as_json, allow_rejects)

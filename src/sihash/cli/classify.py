@@ -9,7 +9,7 @@ import typer
 
 from sihash.cli.output import emit, one_line
 from sihash.cli.queries import read_queries
-from sihash.cli.shared import Database, Json
+from sihash.cli.shared import Database, Json, open_database, refuse_missing_files
 
 
 def classify(
@@ -17,10 +17,12 @@ def classify(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")],
     as_json: Json = False,
 ) -> None:
-    """Tell the class of images, by the multi-class SVM over the codes, with probabilities."""
-    from sihash.database import ImageDatabase
+    """Tell the class of images or vectors, with probabilities.
 
-    with ImageDatabase(database) as opened:
+    Example: sihash classify DB query.jpg
+    """
+    refuse_missing_files(images)
+    with open_database(database) as opened:
         queries, names = read_queries(opened, images)
         found = opened.classify(queries)
     rows: list[dict[str, Any]] = [

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import phase_bars
+from sihash.cli.output import ProgressKind, phase_bars
 from sihash.cli.shared import (
     AllowRejects,
     Columns,
@@ -16,11 +16,13 @@ from sihash.cli.shared import (
     Json,
     Labels,
     Mean,
+    Progress,
     Size,
     Std,
     Tensor,
     emit_added,
     numbers,
+    refuse_missing_source,
 )
 
 
@@ -35,7 +37,7 @@ def _features(incomplete: str) -> list[str]:
 
 
 def _indexes(incomplete: str) -> list[str]:
-    return [name for name in ("faiss", "exact", "milvus+http://") if name.startswith(incomplete)]
+    return [name for name in ("auto", "exact", "faiss", "milvus+http://") if name.startswith(incomplete)]
 
 
 DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
@@ -55,11 +57,18 @@ def create(
         int | None, typer.Option(min=1, help="Bits of a code; by the number of classes if not said.")
     ] = None,
     anchors: Annotated[
-        int, typer.Option(min=1, help="Anchors of the kernel map; more improve retrieval and cost time.")
+        int,
+        typer.Option(
+            min=1, help="Anchors of the kernel map. More anchors improve retrieval and cost time and memory."
+        ),
     ] = 1000,
     features: Annotated[
         str,
-        typer.Option(help="Of images: gist, pixels or onnx:<file>; auto is gist.", autocompletion=_features),
+        typer.Option(
+            help="How images become vectors: gist (a descriptor of 2001), pixels, or onnx:FILE, a network; "
+            "auto is gist.",
+            autocompletion=_features,
+        ),
     ] = "auto",
     size: Size = None,
     mean: Mean = None,
@@ -68,10 +77,15 @@ def create(
     labels: Labels = None,
     id_column: IdColumn = None,
     columns: Columns = None,
-    solver: Annotated[Solver, typer.Option(help="Of the binary SVMs.")] = Solver.auto,
+    solver: Annotated[Solver, typer.Option(help="Solver of the binary SVMs; auto is smooth.")] = Solver.auto,
     index: Annotated[
-        str, typer.Option(help="faiss, exact, or milvus+http://host:port/name.", autocompletion=_indexes)
-    ] = "faiss",
+        str,
+        typer.Option(
+            help="How codes are searched: exact; faiss; milvus+http://host:port/name; auto is exact up to "
+            "two million items.",
+            autocompletion=_indexes,
+        ),
+    ] = "auto",
     training_rows: Annotated[
         str, typer.Option(help="Items to learn from at most, a fair sample of each class; or all.")
     ] = str(DEFAULT_TRAINING_ROWS),
@@ -86,21 +100,29 @@ def create(
         str | None, typer.Option(help="Learn on the Dask cluster of this scheduler, as in tcp://host:8786.")
     ] = None,
     thumbnails: Annotated[bool, typer.Option(help="Keep small pictures to show answers with.")] = True,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     allow_rejects: AllowRejects = False,
+    progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Make a database: read a collection, learn codes from its labels, encode it.
+    """Make a database from a labelled collection.
+
+    Reads the collection, learns codes from its labels, and encodes it.
 
     Files that cannot be used are listed on stderr, and the exit code is then 3.
+
+    Example: sihash create DB photos/
+
+    Example: sihash create DB photos/ --features onnx:network.onnx
     """
     if scheduler and engine not in (None, "dask"):
         raise typer.BadParameter(f"--scheduler is for the engine dask, got --engine {engine}.")
     if engine == "dask" and not scheduler:
         raise typer.BadParameter("--engine dask needs the cluster's --scheduler, as in tcp://host:8786.")
+    refuse_missing_source(source)
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with phase_bars() as progress:
+    with phase_bars(progress) as tell:
         from sihash.database import ImageDatabase
 
         made = ImageDatabase.create(
@@ -116,7 +138,7 @@ def create(
             index=index,
             thumbnails=thumbnails,
             training_rows=int(training_rows) if training_rows.isdecimal() else training_rows,  # type: ignore[arg-type]
-            progress=progress,
+            progress=tell,
             solver=solver.value,
             engine=scheduler or engine,
             random_state=seed,

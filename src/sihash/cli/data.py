@@ -17,7 +17,10 @@ Source = Annotated[str, typer.Argument(help="A name from `sihash data list`, or 
 @app.command("list")
 @all_told()
 def list_named(as_json: Json = False) -> None:
-    """The data sets known by name, and where they are."""
+    """The data sets known by name, and where they are.
+
+    Example: sihash data list
+    """
     from sihash.datasets import NAMED, find
 
     rows = []
@@ -31,7 +34,10 @@ def list_named(as_json: Json = False) -> None:
 @app.command()
 @all_told()
 def info(source: Source, as_json: Json = False) -> None:
-    """What a data set holds. Reads every file; exits with 3 if some had to be rejected."""
+    """What a data set holds. Reads every file; exits with 3 if some had to be rejected.
+
+    Example: sihash data info photos/
+    """
     from sihash.datasets import load
     from sihash.datasets.loading import read
 
@@ -61,7 +67,10 @@ def _line(value: object) -> str:
 def fetch(
     name: Annotated[str, typer.Argument(help="A name from `sihash data list`.")], as_json: Json = False
 ) -> None:
-    """Find a data set, or download it into the user's cache; prints where it is."""
+    """Find a data set, or download it into the user's cache; prints where it is.
+
+    Example: sihash data fetch mnist
+    """
     from sihash.datasets import fetch as fetch_named
 
     with progress_bar("downloading") as progress:

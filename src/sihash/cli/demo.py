@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,10 +45,12 @@ def demo(
     ),
     as_json: Json = False,
 ) -> None:
-    """Make a database of handwritten digits, search it, let it grow by images and by classes, take one away.
+    """Show the life of a database, on handwritten digits.
 
-    Writes a page with pictures. Needs no data and no network. The images and the database stay in the folder
-    until the next demo.
+    It is made, searched, grows by images and by a class, and loses one. Writes a page with pictures. Needs no
+    data and no network. The images and the database stay in the folder until the next demo.
+
+    Example: sihash demo
     """
     from sihash.cli.demo_page import write_page
 
@@ -56,11 +59,28 @@ def demo(
     _warm_up(images)
     figures, searches = _story(images, place, tell)
     page = write_page(out / "index.html", figures, searches)
-    tell(
-        f"\nPictures of searches before and after: {page}\nThe database is yours to try: sihash serve {place}"
-    )
+    tell(f"\nPictures of searches before and after: {page}\n\n{_how_to_go_on(place)}")
     if as_json:
         emit({**figures, "page": str(page), "database": str(place)}, "", as_json)
+
+
+def _how_to_go_on(place: Path) -> str:
+    """Commands to try, with the `sihash` of this environment; the shell may know none, or another."""
+    sihash, pip = (_shown(Path(sys.executable).with_name(name)) for name in ("sihash", "pip"))
+    query = min((place.parent / "images" / "queries" / NEW).iterdir())
+    return (
+        "The database is yours to try:\n"
+        f"  {sihash} search {place} {query}\n"
+        f"  {sihash} info {place}\n"
+        f"  {sihash} create my-db my-photos/        # photos in one folder for each class\n"
+        f"For a page in the browser:\n"
+        f"  {pip} install 'sihash[service]'\n"
+        f"  {sihash} serve {place}"
+    )
+
+
+def _shown(command: Path) -> Path:
+    return command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
 
 
 def _prepare(out: Path) -> tuple[Path, Path]:

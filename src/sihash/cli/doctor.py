@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sihash.cli.output import emit, one_line, talk
-from sihash.cli.shared import Database, Json
+from sihash.cli.shared import Database, Json, open_database, with_extension
 from sihash.wholefile import whole_file
 
 if TYPE_CHECKING:
@@ -21,18 +21,19 @@ def doctor(
     html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List labels that look wrong, duplicates, classes that are confused or too small; and what mends each.
+    """List labels that look wrong, and what mends them.
 
-    Most certain first. Nothing is changed. Takes seconds to minutes; in large collections
-    samples are examined.
+    Also duplicates, and classes that are confused or too small. Most certain first. Nothing is changed. Takes
+    seconds to minutes; in large collections samples are examined.
+
+    Example: sihash doctor DB --html findings.html
     """
-    from sihash.database import ImageDatabase
-
-    with ImageDatabase(database) as opened:
+    with open_database(database) as opened:
         diagnosis = opened.doctor(limit)
         if html:
             from sihash.cli.doctor_page import doctor_page
 
+            html = with_extension(html, ".html")
             with whole_file(html) as file:
                 file.write(doctor_page(opened, diagnosis).encode())
             talk(f"page: {html}")

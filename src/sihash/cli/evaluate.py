@@ -11,7 +11,7 @@ import typer
 
 from sihash.cli.output import emit, one_line, progress_bar
 from sihash.cli.search import Rank
-from sihash.cli.shared import Json, check_vectors
+from sihash.cli.shared import Json, check_vectors, open_database, refuse_missing_files
 
 if TYPE_CHECKING:
     from sihash._typing import Array
@@ -54,7 +54,9 @@ def evaluate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """How well searches of a database answer: P@1, P@10 and mAP, with its worst classes. Or scores of codes.
+    """Measure how well searches of a database answer.
+
+    P@1, P@10 and mAP, with its worst classes. Or scores of codes in a file.
 
     A database is asked by --queries, or by some of its own items, which are never answers to themselves; the
     output says how far they are honest. --against also evaluates cosine on the vectors, one bit a dimension,
@@ -63,6 +65,8 @@ def evaluate(
     Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits`
     may say how many bits are used. Each item is once the query against all others; of a data set, each item
     of its test part, if it has one.
+
+    Example: sihash evaluate DB --queries held-out-photos/ --against
     """
     is_database = model is None and (Path(source) / "catalogue.sqlite").is_file()
     if is_database and (database or features or against_train or k):
@@ -73,6 +77,8 @@ def evaluate(
         found, text = _of_database(source, queries, rank and rank.value, max_queries, against)
         emit(found, text, as_json)
         return
+    if not model:
+        refuse_missing_files([Path(source), *([database] if database else [])])
     if model:
         result = _of_codes(*_by_model(source, model, features, against_train), k or [])
     else:
@@ -87,9 +93,8 @@ def _of_database(
 ) -> tuple[dict[str, Any], str]:
     """The evaluation in plain types and as text; ``against`` adds the comparison to both."""
     from sihash.cli.comparison import comparison_data, comparison_table
-    from sihash.database import ImageDatabase
 
-    with ImageDatabase(path) as opened:
+    with open_database(Path(path)) as opened:
         found = opened.evaluate(queries, rank=rank, max_queries=max_queries)
         result, text = asdict(found), _evaluation_text(found)
         if against:

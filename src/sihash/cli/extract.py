@@ -7,8 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import REJECTED, emit, progress_bar, talk
-from sihash.cli.shared import AllowRejects, Json, Mean, Size, Std, Tensor, check_vectors, numbers
+from sihash.cli.output import REJECTED, ProgressKind, emit, progress_bar, talk
+from sihash.cli.shared import (
+    AllowRejects,
+    Json,
+    Mean,
+    Progress,
+    Size,
+    Std,
+    Tensor,
+    check_vectors,
+    numbers,
+    refuse_missing_source,
+    with_extension,
+)
 from sihash.wholefile import whole_file
 
 
@@ -25,20 +37,27 @@ def extract(
     ] = None,
     cache: Annotated[bool, typer.Option(help="Keep features on disk and use those kept.")] = True,
     allow_rejects: AllowRejects = False,
+    progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Turn a collection into vectors: arrays X and y, or X_train, y_train, X_test, y_test, and class_names.
+    """Turn a collection of images into vectors.
+
+    Writes arrays X and y, or X_train, y_train, X_test, y_test, and class_names.
 
     Rejected files are listed in OUTPUT.rejects.jsonl, and the exit code is then 3.
+
+    Example: sihash extract photos/ -o photos.npz --features onnx:network.onnx
     """
+    refuse_missing_source(source)
+    output = with_extension(output, ".npz")
     import numpy as np
 
     from sihash.datasets import load
 
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with progress_bar(features) as progress:
-        data = load(source, features, labels=labels, cache=cache, progress=progress, **options)
+    with progress_bar(features, progress) as tell:
+        data = load(source, features, labels=labels, cache=cache, progress=tell, **options)
         check_vectors(data.X_train, source)
         with whole_file(output) as file:
             np.savez(file, **_arrays(data))

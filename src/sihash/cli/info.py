@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json, Where
+from sihash.cli.shared import Database, Json, Where, open_database
 
 
 def info(database: Database, where: Where = None, as_json: Json = False) -> None:
-    """What a database holds, which version answers, how it was learned, and what waits for an update.
+    """Tell what a database holds.
 
-    With --where, items and classes are counted among the items that meet the conditions.
+    Also which version answers, how it was learned, and what waits for an update. Lists the twenty largest
+    classes; --json has all. With --where, items and classes are counted among those that meet the conditions.
+
+    Example: sihash info DB
     """
-    from sihash.database import ImageDatabase
-
-    with ImageDatabase(database) as opened:
+    with open_database(database) as opened:
         versions = [
             {
                 "number": version.number,
@@ -31,8 +32,18 @@ def info(database: Database, where: Where = None, as_json: Json = False) -> None
     emit(facts, _text(facts), as_json)
 
 
+LARGEST = 20  # classes that are listed for people
+
+
+def _classes(sizes: dict[Any, int]) -> str:
+    """How many there are, and the largest."""
+    largest = sorted(sizes.items(), key=lambda each: (-each[1], str(each[0])))[:LARGEST]
+    listed = ", ".join(f"{one_line(str(label))} {n:,}" for label, n in largest)
+    more = len(sizes) - len(largest)
+    return f"classes: {len(sizes):,}: {listed}" + (f", and {more:,} more with fewer items" if more else "")
+
+
 def _text(facts: dict[str, Any]) -> str:
-    classes = ", ".join(f"{one_line(str(label))} {n:,}" for label, n in facts["classes"].items())
     features = "vectors" if facts["features"] == "none" else f"{facts['features']} features"
     index = facts["index"]
     recall = "" if index.get("recall") is None else f", recall {index['recall']:.4f}"
@@ -40,7 +51,7 @@ def _text(facts: dict[str, Any]) -> str:
     lines = [
         f"{facts['path']} (format {facts['format']})",
         f"items: {facts['n_items']:,}, {facts['n_unlabelled']:,} of them without a label",
-        f"classes: {len(facts['classes'])}: {classes}",
+        _classes(facts["classes"]),
         f"columns: {_columns(facts['columns'])}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
         f"version {facts['version']}",

@@ -20,9 +20,12 @@ def merge(
     ],
     as_json: Json = False,
 ) -> None:
-    """Make a database with the items of two that share a model: one began as a copy of the other.
+    """Make a database with the items of two.
 
-    Neither is changed. Items that both have come once; two different ones under one id are an error.
+    They share a model: one began as a copy of the other. Neither is changed. Items that both have come
+    once; two different ones under one id are an error.
+
+    Example: sihash merge A B -o C
     """
     with phase_bars() as progress:
         from sihash.database import ImageDatabase

@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Any
 
 import typer
@@ -93,31 +94,66 @@ def _sentence(error: Exception) -> str:
     return str(error)
 
 
+class ProgressKind(StrEnum):
+    auto = "auto"
+    json = "json"
+    none = "none"
+
+
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on stderr, if somebody watches; yields the function that moves it."""
+def progress_bar(label: str, kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[..., None]]:
+    """A bar on stderr, if somebody watches; yields the function that moves it: (done, in all)."""
+    if kind is ProgressKind.json:
+        yield lambda done, total: _json_line({"phase": label, "done": done, "total": total})
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+    with Progress(*columns, console=Console(stderr=True), disable=not _is_watched(kind)) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
 @contextmanager
-def phase_bars() -> Iterator[Callable[[str, float], None]]:
+def phase_bars(kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[[str, float], None]]:
     """A bar for each phase of a database's work (reading, learning, …), if somebody watches."""
+    if kind is ProgressKind.json:
+        yield _phase_line
+        return
+    if not _is_watched(kind):
+        yield lambda phase, done: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description:<9}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(bar_width=24),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def move(phase: str, done: float) -> None:
-            if phase not in tasks:
-                tasks[phase] = bar.add_task(phase, total=None)  # moves to and fro until a share is known
-            bar.update(tasks[phase], completed=done, total=1.0 if done else None)
+        def move(told: str, done: float) -> None:
+            phase, _, detail = told.partition(": ")
+            if phase not in tasks:  # moves to and fro until a share is known
+                tasks[phase] = bar.add_task(phase, total=None, detail="")
+            bar.update(tasks[phase], completed=done, total=1.0 if done else None, detail=detail)
 
         yield move
+
+
+def _is_watched(kind: ProgressKind) -> bool:
+    return kind is ProgressKind.auto and sys.stderr.isatty()
+
+
+def _phase_line(told: str, done: float) -> None:
+    phase, _, detail = told.partition(": ")
+    _json_line({"phase": phase, "detail": detail, "share": round(done, 4)})
+
+
+def _json_line(data: dict[str, Any]) -> None:
+    talk(json.dumps(data))

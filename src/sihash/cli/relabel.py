@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json
+from sihash.cli.shared import Database, Json, open_database
 
 WRITTEN = (
     "write `sihash relabel DB ID LABEL`, or `sihash relabel DB --class OLD LABEL`; --none in place of LABEL "
@@ -31,12 +31,13 @@ def relabel(
     """Change the label of items, or of whole classes.
 
     Searches go by it at once, the next update learns from it. `sihash undo` takes it back.
+
+    Example: sihash relabel DB 17 cat
     """
     texts, label = _read(words or [], more or [], bool(classes), none)
-    from sihash.database import ImageDatabase
-    from sihash.database.written_labels import written_labels
+    with open_database(database) as opened:
+        from sihash.database.written_labels import written_labels
 
-    with ImageDatabase(database) as opened:
         known, ids = opened.labels(), [opened.id_of(text) for text in texts]
         (wanted,) = written_labels(known, [label])
         if classes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sihash.cli.output import emit
-from sihash.cli.shared import Database, Json
+from sihash.cli.shared import Database, Json, open_database
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase
@@ -23,13 +23,15 @@ def remove(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove items by id or by class; no search finds them afterwards. `sihash undo` takes it back."""
+    """Remove items by id or by class; no search finds them afterwards. `sihash undo` takes it back.
+
+    Example: sihash remove DB --class dog --dry-run
+    """
     if bool(ids) == bool(classes):
         raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
-    from sihash.database import ImageDatabase
-    from sihash.database.written_labels import written_labels
+    with open_database(database) as opened:
+        from sihash.database.written_labels import written_labels
 
-    with ImageDatabase(database) as opened:
         labels = written_labels(opened.labels(), classes or [])
         own = [opened.id_of(text) for text in ids or []]
         if dry_run:

@@ -10,7 +10,7 @@ import typer
 
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
-from sihash.cli.shared import Database, Json, Where
+from sihash.cli.shared import Database, Json, Where, open_database, refuse_missing_files, with_extension
 from sihash.wholefile import whole_file
 
 if TYPE_CHECKING:
@@ -48,15 +48,20 @@ def search(
     html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Find the items most like images, or like items of the database."""
+    """Find the items most like images, or like items of the database.
+
+    Example: sihash search DB query.jpg -k 5
+
+    Example: sihash search DB --id 17 --class cat --html found.html
+    """
     if bool(images) == bool(ids):
         raise typer.BadParameter("give images, or items of the database by --id; one of the two.")
     if k is not None and radius is not None:
         raise typer.BadParameter("give -k for the best so many, or --radius for all within it; not both.")
-    from sihash.database import ImageDatabase
-    from sihash.database.written_labels import written_labels
+    refuse_missing_files(images or [])
+    with open_database(database) as opened:
+        from sihash.database.written_labels import written_labels
 
-    with ImageDatabase(database) as opened:
         how = {
             "k": k,
             "radius": radius,
@@ -70,6 +75,7 @@ def search(
             from sihash.cli.search_page import search_page
 
             page = search_page(opened, images or [], own, names, answers)
+            html = with_extension(html, ".html")
             with whole_file(html) as file:
                 file.write(page.encode())
             talk(f"page: {html}")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sihash.cli.output import talk
+from sihash.cli.shared import open_database
 
 TOKEN = "SIHASH_TOKEN"
 
@@ -35,6 +36,8 @@ def serve(
     """Serve a database and its page on this machine.
 
     Changing the database needs a token. It is made on the first start and shown once; only its hash is kept.
+
+    Example: sihash serve DB
     """
     os.environ.pop(TOKEN, None)  # not for the processes to come: one of them meets hostile images
     if not host:
@@ -43,18 +46,16 @@ def serve(
         raise typer.BadParameter(
             f"give a token (--token or {TOKEN}), or have one made (--new-token); not both."
         )
-    from sihash.database import ImageDatabase
-    from sihash.server.settings import in_address
-    from sihash.server.sockets import listening
-
+    open_database(database).close()  # what is wrong with it is told here, not by a worker
     try:
         import fastapi  # noqa: F401  # the workers could not tell in a sentence that it is missing
 
         from sihash.server.run import run
+        from sihash.server.settings import in_address
+        from sihash.server.sockets import listening
     except ImportError as error:
         raise ImportError(f"The service needs {error.name}: pip install 'sihash[service]'.") from None
 
-    ImageDatabase(database).close()  # what is wrong with it is told here, not by a worker
     sockets = listening(host, port)  # before a token is shown that is shown only once
     token_hash, shown = _token(database, token, new_token)
     address = f"http://{in_address(host)}:{port}/"

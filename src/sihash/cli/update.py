@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sihash.cli.output import emit, phase_bars
-from sihash.cli.shared import Database, Json
+from sihash.cli.output import ProgressKind, emit, phase_bars
+from sihash.cli.shared import Database, Json, Progress, open_database
 
 if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport
@@ -28,15 +28,18 @@ def update(
     compare: Annotated[
         bool, typer.Option("--compare", help="Also learn from scratch, to tell the mAP of the three ways.")
     ] = False,
+    progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Learn from items that came, went or were relabelled. Codes stay; searches go on meanwhile."""
-    with phase_bars() as progress:
-        from sihash.database import ImageDatabase
+    """Learn from items that came, went or were relabelled. Codes stay; searches go on meanwhile.
 
-        with ImageDatabase(database) as opened:
-            strategy: Literal["incremental", "relearn"] = "relearn" if relearn else "incremental"
-            report = opened.update(strategy, reencode=reencode, compare=compare, progress=progress)
+    Example: sihash update DB
+
+    Example: sihash update DB --progress json
+    """
+    strategy: Literal["incremental", "relearn"] = "relearn" if relearn else "incremental"
+    with phase_bars(progress) as tell, open_database(database) as opened:
+        report = opened.update(strategy, reencode=reencode, compare=compare, progress=tell)
     emit(asdict(report), _text(report), as_json)
 
 

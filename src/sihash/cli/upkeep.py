@@ -9,11 +9,14 @@ from typing import Annotated
 import typer
 
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json
+from sihash.cli.shared import Database, Json, open_database, with_extension
 
 
 def verify(database: Database, as_json: Json = False) -> None:
-    """Check every byte of a database, also of one that does not open. Exits with 1 if something is wrong."""
+    """Check every byte of a database, also of one that does not open. Exits with 1 if something is wrong.
+
+    Example: sihash verify DB
+    """
     from sihash.database import verify as check
     from sihash.database.catalogue import FILE
 
@@ -28,10 +31,11 @@ def verify(database: Database, as_json: Json = False) -> None:
 
 
 def compact(database: Database, as_json: Json = False) -> None:
-    """Free what removed items and earlier versions take. What was done before cannot be undone then."""
-    from sihash.database import ImageDatabase
+    """Free what removed items and earlier versions take. What was done before cannot be undone then.
 
-    with ImageDatabase(database) as opened:
+    Example: sihash compact DB
+    """
+    with open_database(database) as opened:
         report = opened.compact()
     text = (
         f"{report.n_dropped:,} removed items dropped for good; "
@@ -41,23 +45,30 @@ def compact(database: Database, as_json: Json = False) -> None:
 
 
 def undo(database: Database, as_json: Json = False) -> None:
-    """Take back the last add, remove, relabel or update; again: the one before it."""
-    from sihash.database import ImageDatabase
+    """Take back the last add, remove, relabel or update.
 
-    with ImageDatabase(database) as opened:
+    Again: the one before it.
+
+    Example: sihash undo DB
+    """
+    with open_database(database) as opened:
         report = opened.undo()
     emit(asdict(report), f"Taken back: {report.undone}. Version {report.version} answers.", as_json)
 
 
 def export(
     database: Database,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="A file ending in .parquet or .npz.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="A .parquet or .npz file; .npz if not said.")],
     as_json: Json = False,
 ) -> None:
-    """Write ids, labels, names, codes and vectors of all items to a Parquet or NumPy file."""
-    from sihash.database import ImageDatabase
+    """Write all items to a Parquet or NumPy file.
 
-    with ImageDatabase(database) as opened:
+    With ids, labels, names, codes and vectors.
+
+    Example: sihash export DB items.parquet
+    """
+    output = with_extension(output, ".npz")
+    with open_database(database) as opened:
         opened.export(output)
         n_items = len(opened)
     n_bytes = output.stat().st_size

@@ -1,7 +1,16 @@
 """A collection on disk that is always searchable, follows as it changes, and is never lost."""
 
-from sihash.database.database import ImageDatabase
+from typing import TYPE_CHECKING
+
+from sihash._lazy import found_when_asked
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
-from sihash.database.inspecting import verify
+
+if TYPE_CHECKING:
+    from sihash.database.database import ImageDatabase
+    from sihash.database.inspecting import verify
 
 __all__ = ["CorruptFile", "DatabaseBusy", "DatabaseError", "IdTaken", "ImageDatabase", "NoSuchItem", "verify"]
+
+__getattr__ = found_when_asked(
+    __name__, {"ImageDatabase": "sihash.database.database", "verify": "sihash.database.inspecting"}
+)

@@ -139,9 +139,19 @@ class Item:
 
 
 @dataclass(frozen=True)
+class LabelConflict:
+    """An item that was not added, because its content is there already, with another label: ``kept``."""
+
+    name: str
+    label: Label
+    kept: Label
+
+
+@dataclass(frozen=True)
 class AddReport:
     """Ids of what was added; names of what was there already; what could not be used, and why.
 
+    ``conflicts`` are those of ``skipped`` that came with another label than the item that is there.
     ``replaced`` are the ids among those added whose earlier items were removed by it.
     """
 
@@ -150,6 +160,7 @@ class AddReport:
     skipped: list[str]
     rejected: list[Reject]
     replaced: list[Id] = field(default_factory=list)
+    conflicts: list[LabelConflict] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

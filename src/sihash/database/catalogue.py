@@ -107,6 +107,12 @@ def checksum(values: Sequence[Any]) -> int:
     return zlib.crc32("\0".join(map(str, values)).encode())
 
 
+def refuse_missing(root: Path) -> None:
+    """One sentence where there is no database; the command line asks before it loads anything heavy."""
+    if not (root / FILE).is_file():
+        raise DatabaseError(f"There is no database at {root}; make one with create.")
+
+
 class Catalogue:
     """One connection, for reading or for one writer; several threads may share it."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from sihash.database.ids import largest_number
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.present import Collected, ids_of_numbers
+from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
@@ -31,7 +32,6 @@ from sihash.database.texts import plain_label
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
-    Progress,
     Writer,
     disk_errors_told,
     new_folder,
@@ -40,11 +40,13 @@ from sihash.database.writer import (
     write_sketcher,
     writing,
 )
-from sihash.hashing import SIH
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
 from sihash.kernel import mean_of_rows
 from sihash.ranking import Sketcher
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
 
 
 def create(
@@ -73,13 +75,14 @@ def create(
         writer.finish(new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(len(set(training.labels))))
-        progress("learning", 0.0)
         whole = source.whole()
         if whole is not None and len(whole) == len(training.ids):
             X = whole
         else:
             X = places.vectors(training.ids, width)
-        hasher = learning.fit(hasher, X, training)
+        progress("learning", 0.0)
+        with learning.told(progress, hasher.max_iter):
+            hasher = learning.fit(hasher, X, training)
         progress("learning", 1.0)
         meta |= {
             "format": FORMAT,
@@ -129,7 +132,7 @@ def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
 def _report(version: int, source: Source, first: int, n: int) -> AddReport:
     added: list[Id] = [*range(first, first + n)] if source.ids is None else source.taken_ids
     replaced = [present.id for present in source.replaced]
-    return AddReport(version, added, source.skipped, source.rejects, replaced)
+    return AddReport(version, added, source.skipped, source.rejects, replaced, source.conflicts)
 
 
 def _why(source: Source) -> str:

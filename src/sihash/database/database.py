@@ -48,21 +48,21 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
-from sihash.database.catalogue import FILE
+from sihash.database.catalogue import refuse_missing
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.database.findings import Diagnosis
 from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
+from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
 from sihash.database.served import reach
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Nothing, open_source
-from sihash.database.writer import Progress, silent
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
-from sihash.hashing import SIH
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
+from sihash.labels import several
 
 Result = TypeVar("Result")
 
@@ -98,8 +98,7 @@ class ImageDatabase:
 
     def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         self.path = Path(path).expanduser().absolute()  # the current folder may change
-        if not (self.path / FILE).is_file():
-            raise DatabaseError(f"There is no database at {self.path}; make one with create.")
+        refuse_missing(self.path)
         self._reader = Reader(self.path, self._warm_up if background else None)
         if background:
             with suppress(DatabaseError):  # the first search will tell
@@ -119,7 +118,7 @@ class ImageDatabase:
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
-        index: str = "faiss",
+        index: str = "auto",
         thumbnails: bool = True,
         training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
@@ -154,7 +153,7 @@ class ImageDatabase:
         features : "auto", "gist", "pixels" or "onnx:<file>"
             How images become vectors, with ``feature_options``; "auto" is gist.
         index : str
-            As `sihash.index.open_index` knows it.
+            As `sihash.index.open_index` knows it; "auto" scans all codes, and above two million takes FAISS.
         thumbnails : bool
             Whether small pictures are kept, to show answers with.
         training_rows : int or "all"
@@ -163,6 +162,8 @@ class ImageDatabase:
         progress : callable
             Called with what is being done and how much of it is done, 0…1.
         """
+        from sihash.hashing import SIH  # scikit-learn, which searches have no use for
+
         root = Path(path).expanduser().absolute()
         opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
@@ -356,8 +357,8 @@ class ImageDatabase:
         return changes.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
-        """Remove all items of some classes."""
-        return changes.remove(self._reader, None, list(labels))
+        """Remove all items of some classes, or of one."""
+        return changes.remove(self._reader, None, several(labels))
 
     def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
         """Give items another label, known or new, or with None take it away; all of them or none.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database.segments import Segment
-from sihash.hashing import SIH
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.kernel import row_blocks
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
 
 ENCODED_ROWS = 1 << 15  # hashed at a time
 
@@ -18,7 +21,7 @@ ENCODED_ROWS = 1 << 15  # hashed at a time
 class Encoder:
     """Hashes vectors, unless the codes of their items are known already: ``ids`` (ascending), ``codes``."""
 
-    def __init__(self, hasher: SIH, ids: Array | None = None, codes: Array | None = None) -> None:
+    def __init__(self, hasher: HashFunctions, ids: Array | None = None, codes: Array | None = None) -> None:
         self.hasher = hasher
         width = n_bytes(hasher.n_bits)
         self._ids = np.empty(0, dtype=np.int64) if ids is None else ids

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from sihash._typing import Array
 from sihash.database.errors import DatabaseError
-from sihash.hashing import SIH
+from sihash.database.progress import Progress
+from sihash.hashing.report import watched_by
 from sihash.hashing.training_sample import Budget, class_rates, in_sample
 
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
+
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
+ROUNDS = 5  # that learning may take, unless its settings say so
+
+
+@contextmanager
+def told(progress: Progress, max_rounds: int = ROUNDS) -> Iterator[None]:
+    """Tell how far learning within a ``with`` block has come: what it does, and its rounds."""
+
+    def tell(phase: str, n_rounds: int) -> None:
+        share = 0.2 + 0.8 * n_rounds / max_rounds if phase.startswith("round") else 0.1
+        progress(f"learning: {phase}", min(share, 0.99))
+
+    with watched_by(tell):
+        yield
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,8 @@ def fit(hasher: SIH, X: Array, training: Training) -> SIH:
             f"Hash functions are learned from labels of at least two classes; got {n_classes}. "
             "Put images into class folders, or give labels."
         )
+    from sklearn.base import clone  # not at every start
+
     try:
         whole = clone(hasher).set_params(training_rows="all")
         return whole.fit(X, training.labels, ids=training.ids.tolist())

@@ -24,11 +24,12 @@ from sihash.database.columns import check_kinds
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
 from sihash.database.present import Collected
+from sihash.database.progress import Progress
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Present
 from sihash.database.updating import training_ids
-from sihash.database.writer import MODELS, Progress, Writer, new_folder, writing
+from sihash.database.writer import MODELS, Writer, new_folder, writing
 
 SERVED = "milvus+"  # before an index on a server, which two databases must not share
 OWN_INDEX = "faiss"

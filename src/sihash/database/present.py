@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.answers import Id
+from sihash.database.answers import Id, Label
 from sihash.database.catalogue import Catalogue, Row
 from sihash.database.errors import NoSuchItem
 from sihash.database.ids import as_number, folded, of_row, plain_id, twins
@@ -69,11 +69,14 @@ class Collected:
     def __init__(self, snapshot: Snapshot, catalogue: Catalogue) -> None:
         self._snapshot, self._catalogue = snapshot, catalogue
 
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, Label]:
         found = list(self._catalogue.rows_in("items", "content", contents))
         alive = self._snapshot.places.alive(np.array([row[0] for row in found], dtype=np.int64))
         living = [row for row, lives in zip(found, alive, strict=True) if lives]
-        return {row[4] for row in living if not but or of_row(row[0], row[5]) not in but}
+        living = [row for row in living if not but or of_row(row[0], row[5]) not in but]
+        numbers = self._snapshot.places.classes(np.array([row[0] for row in living], dtype=np.int64))
+        labels = [self._snapshot.classes.get(number) for number in numbers.tolist()]
+        return dict(zip((row[4] for row in living), labels, strict=True))
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
         places, classes = self._snapshot.places, self._snapshot.classes

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.database.segments import Places, Segment
-from sihash.hashing import SIH
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, ScanIndex
 from sihash.ranking import Ranker, Sketcher, Weights, fit_weights
 from sihash.ranking.ranker import Query
 from sihash.ranking.sketch import N_BITS as SKETCH_BITS
 from sihash.threads import map_threads
 
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
+
 N_ASKED = 1000  # items that ask for the others, to find the weights of the score
 
 
 def make_ranker(
-    hasher: SIH,
+    hasher: HashFunctions,
     sketcher: Sketcher,
     weights: Weights,
     indexes: tuple[CodeIndex, CodeIndex | None],
@@ -48,7 +51,7 @@ def make_ranker(
 class ClassPositions:
     """From class numbers of a database to positions in ``classes_`` of its hash functions, −1 for none."""
 
-    def __init__(self, hasher: SIH, labels: Mapping[int, Any]) -> None:
+    def __init__(self, hasher: HashFunctions, labels: Mapping[int, Any]) -> None:
         self._of_label = {label: k for k, label in enumerate(hasher.classes_.tolist())}
         self._labels = labels
         self._of_number = np.empty(0, dtype=np.int64)

@@ -16,9 +16,10 @@ from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
 from sihash.database.lock import locked
+from sihash.database.progress import Progress
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import check_in_force
-from sihash.database.writer import UPDATER, Progress, disk_errors_told, writing
+from sihash.database.writer import UPDATER, disk_errors_told, writing
 
 
 def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateReport:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,12 @@ from sihash.database.segments import Places, Segment
 from sihash.database.served import ServedIndex
 from sihash.database.shared import SharedLock
 from sihash.database.texts import plain_label
-from sihash.hashing import SIH
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.ranking import Ranker, Sketcher, Weights
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
 
 KEPT_FILTERS = 64  # numbers that met the conditions of a search
 
@@ -136,7 +139,8 @@ class Snapshot:
             relabelled_rows = catalogue.rows("relabelled")
         self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
-        self.hasher = SIH.load(root / hash_file.path)
+        self.hasher = HashFunctions.from_file(root / hash_file.path)
+        self._hash_path = root / hash_file.path
         self.model = hash_file.sha256.hex()
         self.places = Places(self._load_segments(segment_rows, found))
         ids_removed: dict[int, list[int]] = defaultdict(list)
@@ -144,6 +148,12 @@ class Snapshot:
             ids_removed[operation].append(number)
         labels = relabelled.by_operation(relabelled_rows)
         self._replay(self.log.operations.values(), ids_removed, labels)
+
+    def estimator(self) -> SIH:
+        """The estimator behind `hasher`, for those who learn; it brings scikit-learn."""
+        from sihash.hashing import SIH
+
+        return SIH.load(self._hash_path)
 
     @property
     def operation(self) -> int:

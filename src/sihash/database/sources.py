@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
-from sihash.database.answers import Id, Label, Value
+from sihash.database.answers import Id, Label, LabelConflict, Value
 from sihash.database.columns import Table, make_table
 from sihash.database.errors import DatabaseError, IdTaken
 from sihash.database.ids import plain_ids
@@ -49,8 +49,8 @@ class Present:
 class Known(Protocol):
     """What the collection had before."""
 
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
-        """Which of these it has, items with the ids ``but`` left out."""
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, Label]:
+        """Which of these it has, with their labels; items with the ids ``but`` left out."""
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
         """The items that it has under these ids; an id too much like one of its own is refused."""
@@ -59,8 +59,8 @@ class Known(Protocol):
 class Nothing:
     """See `Known`. A collection that has nothing yet."""
 
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> set[bytes]:
-        return set()
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, Label]:
+        return {}
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
         return {}
@@ -79,12 +79,28 @@ class Features:
         if self.name == "none":
             raise DatabaseError("This database holds vectors; give vectors (n × d), not images.")
         made = extractor(self.name, **self.options)
-        if self.settings and json.loads(json.dumps(made.settings)) != self.settings:
+        now = json.loads(json.dumps(made.settings))
+        if self.settings and now != self.settings:
+            changed = _changed_file(self.name.partition(":")[2], self.settings, now)
+            if changed:
+                raise DatabaseError(
+                    f"{changed} is not what it was when this database was made, so new vectors would not fit "
+                    "the old ones; bring the old file back, or create a database with the new one."
+                )
             raise DatabaseError(
                 f"The features {self.name!r} are not those that this database was made with: expected "
                 f"{self.settings}, got {made.settings}."
             )
         return made
+
+
+def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> str | None:
+    """The first file that features come from and that has changed, or is gone, or is new."""
+    if before.get("model") != now.get("model"):
+        return network
+    old, new = before.get("files", {}), now.get("files", {})
+    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+    return str(Path(network).with_name(names[0])) if names else None
 
 
 @dataclass
@@ -106,10 +122,13 @@ class Source:
     ``ids`` are the user's, or None where items have only their numbers. Items that come under ids that the
     user said (``ids_said``) are all kept; of others, such as files of a folder, each content once.
     ``skipped`` names the items that were there already, or whose content came before in the source;
-    ``rejects`` those that cannot be used; ``replaced`` are items of the collection whose ids come again,
+    ``conflicts`` those of them that have another label here than the item with the same content; ``rejects``
+    those that cannot be used; ``replaced`` are items of the collection whose ids come again,
     which is refused unless ``replace``. These, and ``taken_ids``, are complete when `blocks` has come to its
     end.
     """
+
+    step = "reading"  # what `blocks` does
 
     def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
         self.place = place
@@ -120,9 +139,10 @@ class Source:
         self.replace = False
         self.skipped: list[str] = []
         self.rejects: list[Reject] = []
+        self.conflicts: list[LabelConflict] = []
         self.replaced: list[Present] = []
         self.taken_ids: list[Id] = []
-        self._taken: set[bytes] = set()  # contents
+        self._taken: dict[bytes, Label] = {}  # by content, also of what the collection had before
         self._present: dict[Id, Present] = {}  # of the chunk at hand
 
     def __len__(self) -> int:
@@ -141,7 +161,8 @@ class Source:
         """
         if self.ids is not None:
             return self._fresh_by_id(numbers, contents, known)
-        seen = known.contents(contents) | self._taken.intersection(contents)
+        self._taken.update(known.contents(contents))
+        seen = self._taken.keys() & contents
         if not seen and len(set(contents)) == len(contents):
             return range(len(contents))
         first = {content: k for k, content in reversed(list(enumerate(contents))) if content not in seen}
@@ -151,10 +172,11 @@ class Source:
         assert self.ids is not None
         own = [self.ids[number] for number in numbers]
         self._present = known.under(own)
-        seen = set()
+        seen: set[bytes] = set()
         if not self.ids_said:
             # What an item has that this source may replace is not there until the item is known to stay.
-            seen = known.contents(contents, self._replaceable) | self._taken.intersection(contents)
+            self._taken.update(known.contents(contents, self._replaceable))
+            seen = self._taken.keys() & contents
         fresh = []
         for k, (number, id, content) in enumerate(zip(numbers, own, contents, strict=True)):
             present = self._present.get(id)
@@ -164,7 +186,7 @@ class Source:
                 said = (content, self.labels[number], self.columns.row(number))
                 new = said != (present.content, present.label, present.columns)
                 if not new:
-                    self._taken.add(content)
+                    self._taken[content] = present.label
             if new:
                 fresh.append(k)
             seen.add(content)
@@ -182,7 +204,7 @@ class Source:
         them; the others are skipped.
         """
         taken = [k for k in fresh if contents[k] not in reasons] if reasons else fresh
-        self._taken.update(contents if len(taken) == len(contents) else [contents[k] for k in taken])
+        self._taken.update((contents[k], self.labels[numbers[k]]) for k in taken)
         if len(taken) < len(contents):
             for k in sorted(set(range(len(contents))).difference(taken)):
                 name = self.names[numbers[k]]
@@ -190,6 +212,10 @@ class Source:
                     self.rejects.append(Reject(name, reasons[contents[k]]))
                 else:
                     self.skipped.append(name)
+                    here = self.labels[numbers[k]]
+                    kept = self._taken.get(contents[k], here)
+                    if here is not None and here != kept:
+                        self.conflicts.append(LabelConflict(name, here, kept))
         if self._present:
             self._replace([numbers[k] for k in taken])
         return taken
@@ -268,6 +294,10 @@ class ImageSource(Source):
         self.images = images
         self.features = Features("none")
         self.thumbnails = False
+
+    @property
+    def step(self) -> str:  # type: ignore[override]
+        return f"reading: images, {self.features.name.partition(':')[0]} features"
 
     def blocks(self, known: Known) -> Iterator[Block]:
         chosen = self.features.extractor()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.base import clone
 
 from sihash._typing import Array
 from sihash.database import learning, searching
@@ -80,13 +79,15 @@ def some(n: int, most: int) -> Array:
 
 def _cross_validated(snapshot: Snapshot, ids: Array, y: Array, n_classes: int) -> Array:
     proba = np.zeros((len(ids), n_classes), dtype=np.float32)
-    fold = _folds(y)
+    from sklearn.base import clone  # not at every start
+
+    fold, estimator = _folds(y), snapshot.estimator()
     sampled = np.zeros(len(ids), dtype=bool)
     sampled[learning.sample(ids, y, MOST_LEARNED)] = True
     for own in range(FOLDS):
         rows = sampled & (fold != own)
-        hasher = clone(snapshot.hasher).set_params(
-            n_anchors=min(snapshot.hasher.n_anchors, int(rows.sum())), codebook="learned"
+        hasher = clone(estimator).set_params(
+            n_anchors=min(estimator.n_anchors, int(rows.sum())), codebook="learned"
         )
         hasher.fit(snapshot.vectors(ids[rows]), y[rows])
         for part in np.array_split(np.flatnonzero(fold == own), 1 + len(ids) // MOST_ASKED):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +24,17 @@ from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.learning import Training
 from sihash.database.lock import locked
+from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.writer import UPDATER, Progress, disk_errors_told, write_models, writing
+from sihash.database.writer import UPDATER, disk_errors_told, write_models, writing
 from sihash.evaluation import against_database, leave_one_out
-from sihash.hashing import SIH
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
 
 STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
@@ -98,7 +102,7 @@ def _update(
     with phase("reading"):
         training = _training(snapshot)
         X = training_vectors.read(root, catalogue, snapshot.places, training.ids, snapshot.width)
-    with phase("learning"):
+    with phase("learning"), learning.told(progress):
         hasher, report = _learn(root, catalogue, snapshot, training, X, strategy)
     if not report.changed:
         return report
@@ -184,7 +188,7 @@ def _learn(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array, strategy: str
 ) -> tuple[SIH, UpdateReport]:
     if strategy == "relearn":
-        hasher = learning.fit(snapshot.hasher, X, training)
+        hasher = learning.fit(snapshot.estimator(), X, training)
         return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
     learned = learned_rows(root, catalogue, snapshot.version)
     hasher = _load_training_state(root, catalogue, snapshot, training, X)
@@ -199,6 +203,8 @@ def _load_training_state(
     """The hasher of the version in force with all that is needed to go on learning."""
     file = catalogue.file_of_version("training-state", snapshot.version)
     files.check(root, file)
+    from sihash.hashing import SIH  # not at every start
+
     hasher = SIH.load(root / file.path)
     ids = np.array(hasher.ids_, dtype=np.int64)
     order = np.argsort(ids)
@@ -257,7 +263,7 @@ def _compare(
     return replace(report, compared=compared, bits_changed=changed, warnings=warnings)
 
 
-def _new_classes_are_worse(before: SIH, hasher: SIH) -> list[str]:
+def _new_classes_are_worse(before: HashFunctions, hasher: SIH) -> list[str]:
     """A sentence, if items of new classes are recognised clearly less often than the others."""
     y, right = hasher.left_out_hits()
     known = {str(label) for label in before.classes_.tolist()}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,20 +22,18 @@ from sihash.database.errors import DatabaseBusy, DatabaseError
 from sihash.database.files import Written
 from sihash.database.ids import to_row
 from sihash.database.lock import locked
+from sihash.database.progress import Progress
 from sihash.database.segments import Segment
 from sihash.database.sources import Block, Known, Source
-from sihash.hashing import SIH
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import N_BYTES as SKETCH_BYTES
 
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
+
 MODELS = "models"
 WRITER, UPDATER = "writer.lock", "update.lock"
-Progress = Callable[[str, float], None]  # what is being done, and how much of it is done, 0…1
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8})?$")
-
-
-def silent(phase: str, done: float) -> None:
-    """The progress of those who do not watch."""
 
 
 class Writer:
@@ -104,7 +102,7 @@ class Writer:
                     start, waiting = next_id, []
                 self._insert_items(block, own_first, numbers)
                 done = next_id - first_id + len(source.skipped) + len(source.rejects)
-                progress("reading", min(1.0, done / max(1, len(source))))
+                progress(source.step, min(1.0, done / max(1, len(source))))
             if waiting:
                 send()
             arrive()

@@ -11,6 +11,7 @@ from sihash.datasets.dataset import Collection, Reject
 from sihash.datasets.files import FileTree
 
 Parts = tuple[str, ...]
+_LEFT_BEHIND = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _TEST_NAMES = ("test", "val", "validation")  # the first that is there
 
 
@@ -18,14 +19,13 @@ def read(tree: FileTree) -> Collection:
     """Every file of the tree as a picture-to-be; what cannot be decoded is found out on reading.
 
     The class is the first folder, below ``train`` or ``test`` if there are such. Pictures that all lie in one
-    folder have no labels; a picture beside class folders has none either, and is rejected.
+    folder have no labels; a picture beside class folders has none either, and is rejected. Hidden files are
+    left out.
     """
     rejects = list(tree.odd)
     paths: dict[str, Parts] = {}
     for name, parts in _below_wrapper({name: PurePosixPath(name).parts for name in tree.names}).items():
-        if _is_hidden(name):
-            rejects.append(Reject(name, "a hidden file"))
-        else:
+        if not _is_hidden(name):
             paths[name] = parts
     test = _test_folder(paths.values())
     n_above = 1 if test else 0  # folders above the class
@@ -51,7 +51,8 @@ def read(tree: FileTree) -> Collection:
 
 
 def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") or part == "__MACOSX" for part in PurePosixPath(name).parts)
+    """What file managers leave behind, and what is hidden: nobody meant it as a picture."""
+    return any(part.startswith(".") or part in _LEFT_BEHIND for part in PurePosixPath(name).parts)
 
 
 def _below_wrapper(paths: dict[str, Parts]) -> dict[str, Parts]:

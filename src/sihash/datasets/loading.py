@@ -54,6 +54,8 @@ def load(
     **options
         Of the extractor, such as ``size``.
 
+    Examples
+    --------
     >>> data = load("digits", "pixels")
     >>> data.X_train.shape, data.X_test.shape
     ((1438, 64), (359, 64))

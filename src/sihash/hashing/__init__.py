@@ -1,6 +1,23 @@
 """The method of the paper, and its incremental updates."""
 
-from sihash.hashing.sih import SIH
-from sihash.hashing.strategies import Change, from_scratch, incremental, passive
+from typing import TYPE_CHECKING
+
+from sihash._lazy import found_when_asked
+
+if TYPE_CHECKING:
+    from sihash.hashing.sih import SIH
+    from sihash.hashing.strategies import Change, from_scratch, incremental, passive
 
 __all__ = ["SIH", "Change", "from_scratch", "incremental", "passive"]
+
+# A search needs `hash_functions` only; the estimator brings scikit-learn with it.
+__getattr__ = found_when_asked(
+    __name__,
+    {
+        "SIH": "sihash.hashing.sih",
+        "Change": "sihash.hashing.strategies",
+        "from_scratch": "sihash.hashing.strategies",
+        "incremental": "sihash.hashing.strategies",
+        "passive": "sihash.hashing.strategies",
+    },
+)

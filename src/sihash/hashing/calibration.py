@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from sihash._typing import Array
+
+
+def second_stage(H: Array, W: Array) -> Array:
+    """Scores of codes ±1 (n × n_bits) by the multi-class SVM, n × n_classes."""
+    return H.astype(np.float64) @ W[:, :-1].T + W[:, -1]
 
 
 def calibrate(T: Array, y: Array) -> Array:
@@ -26,6 +30,8 @@ def calibrate(T: Array, y: Array) -> Array:
         value = -log_softmax(scores, axis=1)[np.arange(n), y].mean() + 1e-3 * theta @ theta
         gradient = np.concatenate([[np.sum(rest * T) / (n * spread)], rest.mean(axis=0)]) + 2e-3 * theta
         return float(value), gradient
+
+    from scipy.optimize import minimize  # only learning needs it
 
     start = np.concatenate([[1.0], np.zeros(K)])
     theta = minimize(loss, start, jac=True, method="L-BFGS-B").x

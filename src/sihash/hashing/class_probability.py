@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from sihash._typing import Array
@@ -168,5 +167,7 @@ def _slope(T: Array, y: Array) -> float:
     def loss(log_t: float) -> float:
         log_p = log_softmax(np.exp(log_t) * T, axis=1)
         return float(-(1 - wrong) * log_p[rows, y].mean() - wrong * log_p.mean())
+
+    from scipy.optimize import minimize_scalar  # only learning needs it
 
     return float(np.exp(minimize_scalar(loss, bounds=(LOWEST, HIGHEST), method="bounded").x))

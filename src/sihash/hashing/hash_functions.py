@@ -1,24 +1,25 @@
-"""What learning leaves behind: hash functions, and what sees classes in their margins and codes."""
+"""What learning leaves behind: hash functions, and what sees classes in their margins and codes.
+
+This is all that a search needs, so nothing here imports scikit-learn, which takes most of a second.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from sihash import labels
+from sihash import labels, modelfile
 from sihash._typing import Array
-from sihash.engines.matrix import encode_blocks, is_dask_array
-from sihash.hasher import Hasher, check_shapes
-from sihash.hashing.calibration import probabilities
+from sihash.codes_out import CodesOut
+from sihash.hashing.calibration import probabilities, second_stage
 from sihash.hashing.class_probability import margin_proba, margin_scores
 from sihash.hashing.objective import Objective
-from sihash.hashing.training_state import second_stage
 from sihash.kernel import KernelMap
 
 
-class HashFunctions(Hasher):
+class HashFunctions(CodesOut):
     """Kernel map, binary SVMs and multi-class SVM in use; `sihash.SIH` learns them and keeps them up to date.
 
     A model file with ``updatable=False`` holds exactly this.
@@ -32,12 +33,18 @@ class HashFunctions(Hasher):
     _calibration: Array
     _margins: Array
 
-    def transform(self, X: Any) -> Any:
-        """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
-        if is_dask_array(X):
-            check_is_fitted(self)
-            return encode_blocks(X, self.kernel_, self.bit_coef_)
-        return super().transform(X)
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Only the hash functions of a file that `sihash.SIH.save` wrote: to hash and classify."""
+        header, tensors = modelfile.read(path)
+        if header.get("class") != "SIH":
+            raise modelfile.ModelFileError(f"{path} holds a {header.get('class')} model, not hash functions.")
+        functions = cls()
+        functions.n_features_in_ = int(header["n_features_in"])
+        modelfile.check_shapes(tensors, {"mean": (functions.n_features_in_,)})
+        functions._set_state(header, tensors)
+        functions.n_bits = len(functions.bit_coef_)
+        return functions
 
     def _scores(self, X: Array) -> Array:
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
@@ -47,13 +54,17 @@ class HashFunctions(Hasher):
         scores = margin_scores(self.decision_function(X), self._margin_head())
         return self.classes_[np.argmax(scores, axis=1)]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy of `predict`: the share of rows of ``X`` whose label is that in ``y``."""
+        told = self.predict(X)
+        return float(np.average(told == labels.as_labels(y, len(told)), weights=sample_weight))
+
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on."""
         return self.margin_proba(self.decision_function(X))
 
     def margin_proba(self, margins: Array) -> Array:
         """Class probabilities (n × n_classes, float32) of margins (n × n_bits) by `decision_function`."""
-        check_is_fitted(self)
         return margin_proba(margins, self._margin_head())
 
     def code_proba(self, B: Array) -> Array:
@@ -68,9 +79,6 @@ class HashFunctions(Hasher):
 
     def _margin_head(self) -> Array:
         return self._margins
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "bit_coef_")
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         kernel = self.kernel_
@@ -99,7 +107,9 @@ class HashFunctions(Hasher):
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
-        check_shapes(tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)})
+        modelfile.check_shapes(
+            tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)}
+        )
         self._calibration, self._margins = tensors["calibration"], tensors["class_margins"]
         self.objective_ = Objective(
             *(header["objective"][name] for name in ("multiclass", "binary", "balance"))

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sihash._typing import Array
+
+logger = logging.getLogger("sihash.learning")
+BEFORE_ROUNDS = ("kernel", "words", "rows", "lost rows")  # the other phases belong to a round
+_watcher: ContextVar[Callable[[str, int], None] | None] = ContextVar("sihash_watcher", default=None)
+
+
+@contextmanager
+def watched_by(tell: Callable[[str, int], None]) -> Iterator[None]:
+    """Within a ``with`` block: ``tell(phase, n_rounds)`` is called as learning begins each phase."""
+    token = _watcher.set(tell)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def show_log() -> None:
+    """Where nobody has set up logging, lines of ours go to stderr."""
+    if not logger.hasHandlers():
+        logging.getLogger("sihash").addHandler(logging.StreamHandler())
+    logger.setLevel(logging.INFO)
 
 
 @dataclass
@@ -45,10 +68,17 @@ class Report:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     scratch_steps: float = float("nan")
     scratch_seconds: float = float("nan")
+    verbose: bool = False  # whether phases are logged for people, or for those who debug
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of a ``with`` block under ``name``."""
+        """Count the time of a ``with`` block under ``name``, and tell those who watch that it begins."""
+        n_rounds = len(self.rounds)
+        round_ = "" if name in BEFORE_ROUNDS else f"round {n_rounds + 1}, "
+        logger.log(logging.INFO if self.verbose else logging.DEBUG, "%s: %s%s", self.kind, round_, name)
+        watcher = _watcher.get()
+        if watcher:
+            watcher(f"{round_}{name}", n_rounds)
         start = time.perf_counter()
         try:
             yield

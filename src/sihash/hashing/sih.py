@@ -18,13 +18,15 @@ from sihash import labels
 from sihash._typing import Array
 from sihash.checks import check_count, check_float32
 from sihash.engines import Engine, Matrix, open_engine
+from sihash.engines.matrix import encode_blocks, is_dask_array
+from sihash.hasher import Hasher
 from sihash.hashing import persistence, row_changes, row_ids
 from sihash.hashing.anchor_columns import follow_classes
 from sihash.hashing.codebook import make_codebook
 from sihash.hashing.fitted import Fitted
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.hashing.learned_words import learned_codebook
-from sihash.hashing.report import Report
+from sihash.hashing.report import Report, show_log
 from sihash.hashing.settings import Settings
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, class_rates, in_sample
 from sihash.hashing.training_state import NewRows, TrainingState, new_training_state
@@ -58,7 +60,7 @@ class LabelledRows:
     next_key: int
 
 
-class SIH(HashFunctions):
+class SIH(HashFunctions, Hasher):
     """Supervised incremental hashing: m binary SVMs over kernel features, one multi-class SVM over the codes.
 
     Minimises eq. 1 of Ozdemir, Najibi and Davis, *Supervised Incremental Hashing* (BMVC 2016),
@@ -121,6 +123,9 @@ class SIH(HashFunctions):
         in the directory for temporary files ("disk") or a given one ("disk:/directory"); on the workers of
         a Dask cluster, that of the current client ("dask") or of a scheduler ("tcp://host:8786"). A Dask
         array stays on the cluster of the current client, if there is one. Not kept in a model file.
+    verbose : bool
+        Whether each step of learning is logged, by the logger ``sihash.learning`` at level INFO (otherwise
+        at DEBUG). Where logging is not set up, the lines go to stderr.
 
     Attributes
     ----------
@@ -180,6 +185,7 @@ class SIH(HashFunctions):
         training_rows: Budget = DEFAULT_BUDGET,
         random_state: int | np.random.RandomState | None = None,
         engine: str | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
@@ -197,6 +203,7 @@ class SIH(HashFunctions):
         self.training_rows = training_rows
         self.random_state = random_state
         self.engine = engine
+        self.verbose = verbose
 
     @classmethod
     def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
@@ -205,6 +212,16 @@ class SIH(HashFunctions):
         Random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵.
         """
         return cls(n_bits, n_anchors, **PAPER | params)
+
+    def transform(self, X: Any) -> Any:
+        """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
+        if is_dask_array(X):
+            check_is_fitted(self)
+            return encode_blocks(X, self.kernel_, self.bit_coef_)
+        return super().transform(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "bit_coef_")
 
     # Learning.
 
@@ -218,7 +235,8 @@ class SIH(HashFunctions):
         seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
         X, y = _check_training(seen, engine.take(X), y, reset=True)
         rows = LabelledRows(X, y, row_ids.new_ids(ids, len(X), 0, {}), np.arange(len(X)), len(X))
-        report, rng = Report("fit", n_added=len(X)), check_random_state(self.random_state)
+        report = Report("fit", n_added=len(X), verbose=self._is_verbose())
+        rng = check_random_state(self.random_state)
         return self._take(self._learn(settings, engine, rows, report, rng), seen)
 
     def _learn(
@@ -269,7 +287,7 @@ class SIH(HashFunctions):
         return self.update(remove=ids)
 
     def remove_classes(self, class_labels: Iterable[Hashable]) -> Self:
-        """Remove classes with all their rows and update the hash functions."""
+        """Remove classes, or one, with all their rows and update the hash functions."""
         return self.update(remove_classes=class_labels)
 
     def update(
@@ -282,7 +300,8 @@ class SIH(HashFunctions):
         remove_classes: Iterable[Hashable] = (),
     ) -> Self:
         """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join."""
-        training, gone, gone_classes = self._training_to_update(), list(remove), list(remove_classes)
+        training, gone = self._training_to_update(), list(remove)
+        gone_classes = labels.several(remove_classes)
         if X is not None:
             X, y = _check_training(self, X, y, reset=False)
         elif y is not None or ids is not None:
@@ -292,6 +311,7 @@ class SIH(HashFunctions):
         given = {"add": X is not None, "remove": bool(gone), "remove_classes": bool(gone_classes)}
         kinds = [kind for kind, there in given.items() if there]
         report = Report(kinds[0] if len(kinds) == 1 else "update", n_added=0 if X is None else len(X))
+        report.verbose = self._is_verbose()
         # One thread a product: on the few rows of a change a BLAS of many threads takes 25 times as long.
         with team():
             with report.phase("rows"):
@@ -335,7 +355,7 @@ class SIH(HashFunctions):
         X, y, ids = self.training_set()
         keys = np.sort(before.svms.rows.column("key"))
         rows = LabelledRows(X, labels.as_labels(y, len(X)), ids, keys, before.next_key)
-        report, rng = Report("relearn"), copy.deepcopy(self._rng)
+        report, rng = Report("relearn", verbose=self._is_verbose()), copy.deepcopy(self._rng)
         fitted = self._learn(replace(settings, training_rows="all"), before.engine, rows, report, rng)
         # The rows outside the sample stay there.
         after = fitted._training
@@ -461,7 +481,11 @@ class SIH(HashFunctions):
                 self._restore(self._stored)
 
     def _params_to_keep(self) -> dict[str, Any]:
-        return {name: value for name, value in super()._params_to_keep().items() if name != "engine"}
+        return {
+            name: value
+            for name, value in super()._params_to_keep().items()
+            if name not in ("engine", "verbose")
+        }
 
     def attach_vectors(self, X: Any) -> Self:
         """Bring the training rows back to a hasher saved with ``vectors=False``, in the order of ``ids_``."""
@@ -482,6 +506,7 @@ class SIH(HashFunctions):
 
     def _margin_head(self) -> Array:
         """Learned when first asked for, as the calibration."""
+        check_is_fitted(self)
         return super()._margin_head() if self._training is None else self._training.class_margins()
 
     def _restore(self, stored: persistence.StoredTraining) -> None:
@@ -491,6 +516,11 @@ class SIH(HashFunctions):
         self._stored = None
 
     # Checks.
+
+    def _is_verbose(self) -> bool:
+        if self.verbose:
+            show_log()
+        return bool(self.verbose)
 
     def _training_to_update(self) -> TrainingState:
         check_is_fitted(self)

@@ -18,7 +18,7 @@ from sihash._typing import Array
 from sihash.engines import Engine, RowsLost
 from sihash.engines.parted import PartedRows
 from sihash.hashing.assignment import descend
-from sihash.hashing.calibration import calibrate
+from sihash.hashing.calibration import calibrate, second_stage
 from sihash.hashing.class_probability import learn_class_margins, leave_out, margin_scores
 from sihash.hashing.code_table import CodeTable
 from sihash.hashing.objective import Objective, multiclass_svm, objective
@@ -277,11 +277,6 @@ def _hashes(block: Block, counter: RowCounter, doubt: Array) -> tuple[Array, Arr
 def _calibration_rows(block: Block, counter: RowCounter, every: int) -> tuple[Array, Array]:
     some = slice(None, None, every)
     return codes.sign(counter.scores(block, some)), block["y"][some]
-
-
-def second_stage(H: Array, W: Array) -> Array:
-    """Scores of codes ±1 (n × n_bits) by the multi-class SVM, n × n_classes."""
-    return H.astype(np.float64) @ W[:, :-1].T + W[:, -1]
 
 
 def new_training_state(

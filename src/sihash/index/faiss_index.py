@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-import faiss
 import numpy as np
 
 from sihash._typing import Array
 from sihash.index.base import check_search
 from sihash.index.scan import ScanIndex
 
+logger = logging.getLogger("sihash")
 EXACT_UP_TO = 2_000_000  # below it a scan takes less than half a millisecond
 RECALL = 0.99  # what the lists must find of the nearest TRIED_K, on TRIED codes of the index itself
 TRIED, TRIED_K = 500, 10
@@ -23,7 +24,8 @@ class FaissIndex(ScanIndex):
     a neighbour. How many lists that are is measured: the fewest that find 99 % of the ten nearest of codes
     of the index itself. Where even a quarter of the lists do not (as with random codes), there are no lists
     and the exact search goes on. The measure is taken again, and the lists are made anew, when as many codes
-    came or changed as there were. `radius` and searches among some ids only are always exact.
+    came or changed as there were. `radius` and searches among some ids only are always exact. Where FAISS is
+    not installed the exact search goes on, and one line in the log tells how to get it.
     """
 
     def __init__(self, n_bits: int, exact_up_to: int = EXACT_UP_TO) -> None:
@@ -78,6 +80,8 @@ class FaissIndex(ScanIndex):
     def _take_out(self, ids: Array) -> None:
         if self._lists is not None and len(ids):
             # With an array as selector and a table of places it costs the ids given, not a pass over all.
+            import faiss
+
             self._lists.remove_ids(faiss.IDSelectorArray(np.ascontiguousarray(ids, dtype=np.int64)))
 
     def _renew(self, n_new: int) -> None:
@@ -87,11 +91,23 @@ class FaissIndex(ScanIndex):
             self._lists = None
         elif 2 * self._n_new >= len(self):
             self._n_new = 0
+            self._make_lists()
+
+    def _make_lists(self) -> None:
+        try:
             self._lists = self._made_lists()
+        except ImportError:
+            logger.warning(
+                "A search passes over all %d codes; FAISS would be faster: pip install 'sihash[database]'.",
+                len(self),
+            )
+        else:
             self._recall = self._tuned()
 
     def _made_lists(self) -> Any:
         """FAISS' lists with all codes, about √n of them."""
+        import faiss
+
         rng = np.random.default_rng(0)
         live = np.flatnonzero(self._slots.hidden == 0)
         n_lists = 1 << int(np.log2(len(live)) / 2)

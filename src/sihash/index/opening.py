@@ -10,17 +10,20 @@ from sihash.index.scan import ScanIndex
 def open_index(kind: str, n_bits: int) -> CodeIndex:
     """An index of codes of ``n_bits`` bits: a new, empty one in this process, or one on a server.
 
-    ``kind`` is "exact" (a scan), "faiss" (a scan up to two million codes, then FAISS' lists if they find
-    enough), "numpy" (obvious and slow), or the URL of an index on a Milvus server,
-    ``milvus+http://host:port/name``.
+    ``kind`` is "exact" (a scan); "auto" (a scan up to two million codes, then FAISS' lists if they find
+    enough; a longer scan where FAISS is not installed); "faiss" (the same, and refused without FAISS);
+    "numpy" (obvious and slow); or the URL of an index on a Milvus server, ``milvus+http://host:port/name``.
     """
     try:
         if kind == "exact":
             return ScanIndex(n_bits)
         if kind == "numpy":
             return NumpyIndex(n_bits)
-        if kind == "faiss":
+        if kind in ("auto", "faiss"):
             from sihash.index.faiss_index import FaissIndex
+
+            if kind == "faiss":
+                import faiss  # noqa: F401  # asked for by name: better told now than at two million codes
 
             return FaissIndex(n_bits)
         if kind.startswith("milvus+"):
@@ -32,4 +35,6 @@ def open_index(kind: str, n_bits: int) -> CodeIndex:
         raise ImportError(
             f"The index {kind!r} needs the package {error.name}; pip install 'sihash[{extra}]'."
         ) from error
-    raise ValueError(f"Expected the index 'exact', 'faiss', 'numpy' or milvus+http://…, got {kind!r}.")
+    raise ValueError(
+        f"Expected the index 'auto', 'exact', 'faiss', 'numpy' or milvus+http://…, got {kind!r}."
+    )

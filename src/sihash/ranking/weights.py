@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from sihash._typing import Array
@@ -57,6 +56,8 @@ def _fit(log_p: Array, log_v: Array, y: Array) -> tuple[float, tuple[float, floa
         r = np.exp(log_r)
         slope = [np.mean(np.sum(r * each, axis=1)) for each in (log_p, log_v)] - own.mean(axis=1)
         return -float(log_r[rows, y].mean()), slope
+
+    from scipy.optimize import minimize  # only learning needs it
 
     found = minimize(loss, [0.5, 0.5], jac=True, method="L-BFGS-B", bounds=[(0, 10), (0, 10)])
     return float(found.fun), (float(found.x[0]), float(found.x[1]))

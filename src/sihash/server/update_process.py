@@ -45,7 +45,8 @@ class Teller:
         self._lock, self._ended = Lock(), Event()
         Thread(target=self._tick, daemon=True).start()
 
-    def progress(self, phase: str, share: float) -> None:
+    def progress(self, told: str, share: float) -> None:
+        phase = told.partition(":")[0]  # of "learning: round 1, binary SVMs"
         with self._lock:
             if phase != self._state.phase:
                 self._phase_start = time.monotonic()

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import linesearch, qp
@@ -72,6 +71,8 @@ def solve_multiclass(
         W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
         converged, n_taken = upper - lower <= max(tol * upper, floor), n_taken + n_steps
     if not converged:
+        from sklearn.exceptions import ConvergenceWarning  # not at every start
+
         warnings.warn(
             f"The multi-class SVM did not reach a gap of {tol:g} in {n_taken} steps; raise tol, or lower C.",
             ConvergenceWarning,

@@ -13,7 +13,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import linesearch
@@ -184,6 +183,8 @@ def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
             rows.map(_lay_out, bits, svms.W[bits].T.astype(np.float32))
     rows.map(_clear)
     if len(bits):
+        from sklearn.exceptions import ConvergenceWarning  # not at every start
+
         warnings.warn(
             f"{len(bits)} of {svms.m} SVMs did not reach a gap of {tol:g} in {taken} steps; "
             "raise tol, or lower C.",

@@ -39,7 +39,6 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
 from sihash.svm import linesearch
@@ -225,6 +224,8 @@ def solve(
             every = -(-every // 2)
         n_steps[bits] += 1
     if len(bits):
+        from sklearn.exceptions import ConvergenceWarning  # not at every start
+
         warnings.warn(
             f"{len(bits)} of {svms.m} SVMs still gain more than {tol:g} of their objective a step after "
             f"{max_steps} steps; raise tol, lower C, or take the solver 'ocas'.",

@@ -1,0 +1,39 @@
+"""``sihash cache``: features that are kept on disk."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sihash.cli.output import emit
+from sihash.cli.shared import Json
+
+
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all of it.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show or clear the features that are kept on disk.
+
+    `sihash extract` and `sihash.datasets.load` keep the features of images there. Above the limit those used
+    longest ago go first. SIHASH_CACHE_GB changes the limit.
+
+    Example: sihash cache --clear
+    """
+    from sihash.datasets import cache as features
+
+    freed = features.clear() if clear else 0
+    n, n_bytes = features.size()
+    data = {
+        "folder": str(features.folder()),
+        "n_entries": n,
+        "bytes": n_bytes,
+        "limit": features.limit(),
+        "freed": freed,
+    }
+    cleared = f"{freed:,} bytes freed; " if clear else ""
+    text = (
+        f"{cleared}{n:,} collections, {n_bytes:,} bytes of at most {features.limit():,} in {data['folder']}"
+    )
+    emit(data, text, as_json)
