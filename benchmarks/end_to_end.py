@@ -3,7 +3,8 @@
 ``python -m benchmarks.end_to_end`` makes vectors of a hundred classes, runs the commands one after the other,
 each as a process of its own, and prints seconds, peak memory, and the share of ``create``. ``--rows`` says
 how many; ``--times 10`` does it again for a collection so many times as large, to see how the cost of an
-update grows. ``--quality`` also learns from all rows, in this process, and compares mAP on queries that neither has seen.
+update grows. ``--quality`` also learns from all rows, in this process, and compares mAP on queries that
+neither has seen.
 Peak memory is that of the process without mapped files.
 """
 
