@@ -1,4 +1,4 @@
-"""Whole processes on large collections: ``sihash create``, ``add``, ``update``, ``remove``, as users run them.
+"""Whole processes on large collections: ``sihash create``, ``add``, ``update``, ``remove``, as users do it.
 
 ``python -m benchmarks.end_to_end`` makes vectors of a hundred classes, runs the commands one after the other,
 each as a process of its own, and prints seconds, peak memory, and the share of ``create``. ``--rows`` says
