@@ -8,7 +8,7 @@ import uuid
 
 import numpy as np
 import pytest
-from test_readme import ROOT, runnable_blocks
+from test_docs import ROOT, runnable_blocks
 
 from sihash.database import ImageDatabase
 

@@ -81,10 +81,9 @@ def test_gram_of_float32_is_summed_in_float64():
 def test_fit_is_the_plain_alternation(nu):
     X, y = load_digits(n_class=4, return_X_y=True)
     X, y = X[:250], y[:250]
-    hasher = SDH(10, n_anchors=40, kernel_width=0.7, nu=nu, max_iter=3, random_state=3).fit(X, y)
+    hasher = SDH(10, anchors=X[:40], kernel_width=0.7, nu=nu, max_iter=3, random_state=3).fit(X, y)
 
     rng = np.random.RandomState(3)
-    rng.choice(250, 40, replace=False)  # the anchors come first
     B = 2.0 * rng.randint(0, 2, (250, 10), dtype=np.int8) - 1
     Phi, Y = hasher.kernel_(X), np.eye(4)[y]
 

@@ -51,6 +51,7 @@ class Sequences(RuleBasedStateMachine):
         self.next_number, self.largest = len(self.items), -1
         self.version, self.versions, self.history = 1, 1, []
         self.learned = self.labelled()
+        self.first_new = self.next_number
         self.words, self.codes = 1, {}  # codes that an item may have, by the version that drew the words
 
     def teardown(self):
@@ -63,7 +64,7 @@ class Sequences(RuleBasedStateMachine):
         return {item[3]: item[0] for item in self.items.values() if item[0] is not None}
 
     def remember(self):
-        self.history.append((dict(self.items), self.version, dict(self.learned), self.words))
+        self.history.append((dict(self.items), self.version, dict(self.learned), self.words, self.first_new))
 
     def give(self, label, chosen):
         """Another label for some items."""
@@ -188,6 +189,13 @@ class Sequences(RuleBasedStateMachine):
             self.versions += 1
             self.version, self.learned = self.versions, labelled
             self.words = self.version if strategy == "relearn" else self.words
+            found = {i.id: i.code for i in self.db.items(limit=1000)}
+            for own, code in self.hashes().items():
+                number = self.items[own][3]
+                if number >= self.first_new:  # the old functions had not seen it
+                    assert found[own] == code
+                self.codes.setdefault((self.words, number), set()).add(code)
+            self.first_new = self.next_number
         if reencode:
             for own, code in self.hashes().items():
                 self.codes.setdefault((self.words, self.items[own][3]), set()).add(code)
@@ -203,7 +211,7 @@ class Sequences(RuleBasedStateMachine):
     def undo(self):
         if self.history:
             self.db.undo()
-            self.items, self.version, self.learned, self.words = self.history.pop()
+            self.items, self.version, self.learned, self.words, self.first_new = self.history.pop()
         else:
             with pytest.raises(DatabaseError):
                 self.db.undo()

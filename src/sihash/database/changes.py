@@ -106,7 +106,7 @@ def create(
         weights = learn_weights(hasher, sketcher, places.only(training.ids, X), label_of, left_out)
         n = sum(len(segment.ids) for segment in new)
         details = {**_about(source, 0, n), "strategy": "create", "n_training": len(training.ids)}
-        details |= {"words": 1, "model": models.result()["hash"].sha256.hex()}
+        details |= {"words": 1, "first_new": n, "model": models.result()["hash"].sha256.hex()}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
     return _report(1, source, 0, n)

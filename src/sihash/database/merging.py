@@ -205,6 +205,7 @@ def _details(first: Snapshot, second: Snapshot, merging: _Merging, there: _There
     return {
         **first.log.learned(first.version).details,
         "words": first.version,
+        "first_new": merging.next_number,
         "first_id": 0,
         "n_added": merging.next_number,
         "place": None,

@@ -189,6 +189,7 @@ class Snapshot:
                 )
                 self._follow(ranker, {})
                 if isinstance(index, ServedIndex):
+                    self._replace_on_server(index)
                     index.publish()
                 self._ranker = ranker
             return self._ranker
@@ -197,6 +198,13 @@ class Snapshot:
     def weights(self) -> Weights:
         """Of the ranking, as they were found when the version in force was learned."""
         return Weights(**self.log.learned(self.version).details["ranking"])
+
+    def _replace_on_server(self, index: ServedIndex) -> None:
+        """Items that an update encoded once more may be there with the codes that they came with."""
+        for segment in self.places.segments:
+            rows = segment.alive
+            if rows.any() and self.log.learned(segment.code_version).number > segment.operation:
+                index.replace(segment.ids[rows], segment.codes[rows])
 
     def _open_index(self) -> CodeIndex:
         name = self.meta["index"]

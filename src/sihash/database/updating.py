@@ -1,7 +1,9 @@
 """Learning in the background of searches and additions, then one switch to the new version.
 
 Classes keep their words, so the codes of items stay valid: an update reads what came, what it learns from,
-and nothing else, and rewrites no code. Only relearning, which draws words again, encodes everything.
+and nothing else. Items that came since the last version were encoded by hash functions that had not seen them,
+and get their codes once more; the codes of all others stay. Only relearning, which draws words again, encodes
+everything.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
-from sihash.database.snapshot import Snapshot
+from sihash.database.snapshot import Log, Snapshot
 from sihash.database.writer import UPDATER, disk_errors_told, write_models, writing
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
@@ -49,6 +51,7 @@ class _Version:
 
     number: int
     words: int  # the version at which its words were drawn
+    first_new: int  # items with this number or a later one were not there yet
     hasher: SIH
     models: dict[str, files.Written]
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment, where words are new
@@ -108,7 +111,7 @@ def _update(
         return report
     number = snapshot.log.next_version
     words = number if strategy == "relearn" else snapshot.log.words_from(snapshot.version)
-    version = _Version(number, words, hasher, {})
+    version = _Version(number, words, snapshot.log.next_number, hasher, {})
     with phase("writing"):
         left_out = rows_left_out(hasher)
         version.models = write_models(root, hasher, number, training.record(), left_out)
@@ -117,12 +120,13 @@ def _update(
         )
         if copy is not None:
             version.models[training_vectors.KIND] = copy
-    if strategy == "relearn":
-        with phase("encoding"):
-            encoder = Encoder.after_learning(hasher)
-            for k, segment in enumerate(snapshot.places.segments):
-                progress("encoding", k / len(snapshot.places.segments))
-                version.encode(root, encoder, segment)
+    with phase("encoding"):
+        is_new = strategy == "relearn"
+        encoder = Encoder.after_learning(hasher) if is_new else Encoder(hasher)
+        chosen = [s for s in snapshot.places.segments if is_new or _came_later(snapshot.log, s)]
+        for k, segment in enumerate(chosen):
+            progress("encoding", k / len(chosen))
+            version.encode(root, encoder, segment)
     with phase("ranking"):
         version.n_since_weights = _n_since_weights(snapshot, hasher, report)
         if version.n_since_weights > STALE * len(training.ids):
@@ -145,6 +149,13 @@ def _timed(seconds: dict[str, float], phase: str, progress: Progress) -> Iterato
     yield
     seconds[phase] = time.perf_counter() - start
     progress(phase, 1.0)
+
+
+def _came_later(log: Log, segment: Segment) -> bool:
+    """Whether a segment has items that its codes' hash functions had not seen."""
+    if not segment.code_version:
+        return False  # it is dead
+    return int(segment.ids[-1]) >= int(log.learned(segment.code_version).details["first_new"])
 
 
 # What to learn from.
@@ -343,5 +354,5 @@ def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
     kept = ("strategy", "n_learned", "n_forgotten", "n_bits_trained", "bits_changed", "n_reencoded")
     details = {name: getattr(report, name) for name in (*kept, "bytes_written", "compared", "warnings")}
     details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.hasher.ids_)}
-    details |= {"words": version.words, "model": version.models["hash"].sha256.hex()}
+    details |= {"words": version.words, "first_new": version.first_new, "model": version.models["hash"].sha256.hex()}
     return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}
