@@ -8,9 +8,9 @@ import uuid
 
 import numpy as np
 import pytest
-from test_docs import ROOT, runnable_blocks
 
 from sihash.database import ImageDatabase
+from test_docs import ROOT, runnable_blocks
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,8 @@ def test_a_damaged_file_is_named_before_it_is_used(lived_in, folder):
                 noticed = ""
             except CorruptFile as error:
                 noticed = str(error)
-        if version in (None, 2) or kind == "codes":
+        later = {path.name for path in lived_in.glob(f"{file.path.partition('.codes')[0]}.codes.v000002*")}
+        if version in (None, 2) or (kind == "codes" and not later):
             assert os.path.basename(file.path) in noticed
         else:
             assert not noticed  # a version that is not in force is needed only to go back to it

@@ -200,10 +200,11 @@ class Snapshot:
         return Weights(**self.log.learned(self.version).details["ranking"])
 
     def _replace_on_server(self, index: ServedIndex) -> None:
-        """Items that an update encoded once more may be there with the codes that they came with."""
+        """Items that came since may have other codes there: those of before an update, or of one undone."""
+        since = self.log.learned(self.log.codes_from(self.version)).number
         for segment in self.places.segments:
             rows = segment.alive
-            if rows.any() and self.log.learned(segment.code_version).number > segment.operation:
+            if rows.any() and segment.operation > since:
                 index.replace(segment.ids[rows], segment.codes[rows])
 
     def _open_index(self) -> CodeIndex:

@@ -1,9 +1,9 @@
 """Learning in the background of searches and additions, then one switch to the new version.
 
 Classes keep their words, so the codes of items stay valid: an update reads what came, what it learns from,
-and nothing else. Items that came since the last version were encoded by hash functions that had not seen them,
-and get their codes once more; the codes of all others stay. Only relearning, which draws words again, encodes
-everything.
+and nothing else. Items that came since the last version were encoded by hash functions that had not seen
+them, and get their codes once more; the codes of all others stay. Only relearning, which draws words again,
+encodes everything.
 """
 
 from __future__ import annotations
@@ -354,5 +354,6 @@ def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
     kept = ("strategy", "n_learned", "n_forgotten", "n_bits_trained", "bits_changed", "n_reencoded")
     details = {name: getattr(report, name) for name in (*kept, "bytes_written", "compared", "warnings")}
     details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.hasher.ids_)}
-    details |= {"words": version.words, "first_new": version.first_new, "model": version.models["hash"].sha256.hex()}
+    details |= {"words": version.words, "first_new": version.first_new}
+    details |= {"model": version.models["hash"].sha256.hex()}
     return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}
