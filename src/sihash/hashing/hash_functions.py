@@ -12,8 +12,10 @@ from sihash._typing import Array
 from sihash.engines.matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher, check_shapes
 from sihash.hashing.calibration import probabilities
-from sihash.hashing.class_probability import margin_proba, margin_scores
+from sihash.hashing.class_probability import margin_scores
+from sihash.hashing.label_probability import MarginHead, predicted
 from sihash.hashing.objective import Objective
+from sihash.hashing.row_labels import Form
 from sihash.hashing.training_state import second_stage
 from sihash.kernel import KernelMap
 
@@ -29,8 +31,10 @@ class HashFunctions(Hasher):
     bit_coef_: Array
     class_coef_: Array
     objective_: Objective
+    _form: Form  # in which labels were given ...
+    _several: bool  # ... and whether some row had more than one
     _calibration: Array
-    _margins: Array
+    _margins: MarginHead
 
     def transform(self, X: Any) -> Any:
         """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
@@ -42,31 +46,45 @@ class HashFunctions(Hasher):
     def _scores(self, X: Array) -> Array:
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
 
-    def predict(self, X: Any) -> Array:
-        """The class that the margins of each row are likeliest to come from."""
-        scores = margin_scores(self.decision_function(X), self._margin_head())
-        return self.classes_[np.argmax(scores, axis=1)]
+    def predict(self, X: Any) -> Any:
+        """The class that the margins of each row are likeliest to come from, in the form of ``y`` in fit.
+
+        For lists of labels that is a list of sets, for an indicator matrix another one. Where rows have
+        several labels, a row gets those of a probability from a threshold on, and the likeliest in any case.
+        The threshold is that of the highest micro-F1 on training rows as if left out.
+        """
+        margins, head = self.decision_function(X), self._margin_head()
+        if head.threshold is not None:
+            chosen = [np.flatnonzero(row) for row in predicted(head.proba(margins), head.threshold)]
+            return self._form.give([tuple(self.classes_[own].tolist()) for own in chosen])
+        likeliest = self.classes_[np.argmax(margin_scores(margins, head.coef), axis=1)]
+        return (
+            likeliest if self._form.kind == "labels" else self._form.give([(k,) for k in likeliest.tolist()])
+        )
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on."""
+        """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on.
+
+        Where rows have several labels, each label has a probability of its own; else a row's sum to 1.
+        """
         return self.margin_proba(self.decision_function(X))
 
     def margin_proba(self, margins: Array) -> Array:
         """Class probabilities (n × n_classes, float32) of margins (n × n_bits) by `decision_function`."""
         check_is_fitted(self)
-        return margin_proba(margins, self._margin_head())
+        return self._margin_head().proba(margins)
 
     def code_proba(self, B: Array) -> Array:
         """Class probabilities of codes (n × n_bits), for what only has one, by the second stage.
 
         Bits are ±1, or between them where they are in doubt.
         """
-        return probabilities(second_stage(B, self.class_coef_), self._calibrated())
+        return probabilities(second_stage(B, self.class_coef_), self._calibrated(), self._several)
 
     def _calibrated(self) -> Array:
         return self._calibration
 
-    def _margin_head(self) -> Array:
+    def _margin_head(self) -> MarginHead:
         return self._margins
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -76,6 +94,8 @@ class HashFunctions(Hasher):
         kernel = self.kernel_
         header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header["objective"] = vars(self.objective_)
+        head = self._margin_head()
+        header |= {"form": vars(self._form), "several": self._several, "threshold": head.threshold}
         tensors = {
             "mean": kernel.mean,
             "anchors": kernel.anchors,
@@ -83,7 +103,7 @@ class HashFunctions(Hasher):
             "bit_coef": self.bit_coef_,
             "class_coef": self.class_coef_,
             "calibration": self._calibrated(),
-            "class_margins": self._margin_head(),
+            "class_margins": head.coef,
         }
         return header, tensors
 
@@ -100,7 +120,9 @@ class HashFunctions(Hasher):
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
         check_shapes(tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)})
-        self._calibration, self._margins = tensors["calibration"], tensors["class_margins"]
+        self._form, self._several = Form(**header["form"]), header["several"]
+        self._calibration = tensors["calibration"]
+        self._margins = MarginHead(tensors["class_margins"], header["threshold"])
         self.objective_ = Objective(
             *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
         )
