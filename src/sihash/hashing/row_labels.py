@@ -5,7 +5,7 @@ docs/labels.md is the place where this is written down for users.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,15 +31,15 @@ class Form:
     kind: Kind
     n_columns: int = 0
 
-    def give(self, label_sets: Sequence[tuple[Hashable, ...]]) -> Any:
+    def give(self, rows: Sequence[tuple[Hashable, ...]]) -> Any:
         """Labels of rows in this form: a list, a list of sets, or a matrix of 0 and 1."""
         if self.kind == "labels":
-            return [each[0] for each in label_sets]
+            return [own[0] for own in rows]
         if self.kind == "lists":
-            return [set(each) for each in label_sets]
-        Y = np.zeros((len(label_sets), self.n_columns), dtype=np.int8)
-        rows = np.repeat(np.arange(len(label_sets)), [len(each) for each in label_sets])
-        Y[rows, np.array([column for each in label_sets for column in each], dtype=np.intp)] = 1
+            return [set(own) for own in rows]
+        Y = np.zeros((len(rows), self.n_columns), dtype=np.int8)
+        places = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+        Y[places, np.array([column for own in rows for column in own], dtype=np.intp)] = 1
         return Y
 
 
@@ -147,8 +147,3 @@ def _one_each(y: Array) -> RowLabels:
 
 def _is_minus_one(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and value == -1
-
-
-def label_sets(names: Sequence[Hashable], members: Iterable[tuple[int, ...]]) -> list[tuple[Hashable, ...]]:
-    """Sets of class numbers as sets of labels, which ``names`` has by number."""
-    return [tuple(names[k] for k in classes) for classes in members]

@@ -459,8 +459,7 @@ class SIH(HashFunctions):
         Labels have the form of those in `fit`; lists come as sets.
         """
         training = self._training_to_update()
-        y = training.labels_of(training.table.sets[training.in_order("pair")])
-        return training.in_order("X"), y, self.ids_
+        return training.in_order("X"), training.form.give(training.row_labels()), self.ids_
 
     # Files.
 

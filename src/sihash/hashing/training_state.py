@@ -25,7 +25,7 @@ from sihash.hashing.label_probability import N_LEFT_OUT, MarginHead, learn_label
 from sihash.hashing.label_sets import LabelSets, words_of_sets
 from sihash.hashing.objective import Objective, multiclass_svm, objective
 from sihash.hashing.report import Report, Round
-from sihash.hashing.row_labels import Form, label_sets
+from sihash.hashing.row_labels import Form
 from sihash.hashing.settings import Settings
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution, solve_multiclass
@@ -140,9 +140,10 @@ class TrainingState:
         own = [number_of[name] for name in names if name in number_of]
         return self.sets.find(own, self.label_sizes()) if own else -1
 
-    def labels_of(self, sets: Array) -> Any:
-        """Labels of rows with these label sets, in the form in which labels came."""
-        return self.form.give(label_sets(self.labels, [self.sets.members[s] for s in sets.tolist()]))
+    def row_labels(self) -> list[tuple[Hashable, ...]]:
+        """The labels of each row, in the order in which the rows came."""
+        names = [tuple(self.labels[k] for k in classes) for classes in self.sets.members]
+        return [names[s] for s in self.table.sets[self.in_order("pair")]]
 
     def has_keys(self, keys: Array) -> Array:
         """Which of these rows are there."""
