@@ -120,9 +120,10 @@ class HashFunctions(Hasher):
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
         check_shapes(tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)})
-        self._form, self._several = Form(**header["form"]), header["several"]
+        self._form = Form(**header.get("form", {"kind": "labels"}))  # older files have one label a row
+        self._several = header.get("several", False)
         self._calibration = tensors["calibration"]
-        self._margins = MarginHead(tensors["class_margins"], header["threshold"])
+        self._margins = MarginHead(tensors["class_margins"], header.get("threshold"))
         self.objective_ = Objective(
             *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
         )

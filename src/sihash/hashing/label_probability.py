@@ -18,7 +18,7 @@ from sihash.threads import map_threads
 
 N_LEFT_OUT = 20_000  # rows to learn from: labels are rare
 RIDGE = 1.0  # ½ RIDGE ‖w‖² beside the summed losses
-N_STEPS, SETTLED = 20, 1e-4  # of Newton's method, and the change of a weight that is the last
+N_STEPS, SETTLED = 20, 1e-3  # of Newton's method, and what a step gains, or how far it goes, at least
 
 
 @dataclass(frozen=True)
@@ -49,22 +49,29 @@ def _logistic_regression(F: Array, y: Array) -> Array:
 
     One row more has the label and one has not, both without margins: no label is certain.
     """
-    n, d = F.shape
-    ridge = np.full(d, RIDGE)
-    ridge[-1] = 1e-9
-    w = np.zeros(d)
-    w[-1] = np.log((y.sum() + 1) / (n - y.sum() + 1))
+    ridge = np.full(F.shape[1], RIDGE)
+    ridge[-1] = 0
+    signs = np.where(y, -1, 1).astype(np.float32)
+
+    def loss(w: Array) -> float:
+        losses = np.logaddexp(0, signs * (F @ w.astype(np.float32))).sum(dtype=np.float64)
+        return float(losses + np.logaddexp(0, [w[-1], -w[-1]]).sum() + 0.5 * ridge @ w**2)
+
+    w = np.zeros(F.shape[1])
+    w[-1] = np.log((y.sum() + 1) / (len(y) - y.sum() + 1))
+    now = loss(w)
     for _ in range(N_STEPS):
-        p = expit(F @ w.astype(np.float32)).astype(np.float64)
-        prior = expit(w[-1])
+        p, prior = expit(F @ w.astype(np.float32)), expit(w[-1])
         gradient = F.T @ (p - y) + ridge * w
         gradient[-1] += 2 * prior - 1
-        H = (F * (p * (1 - p)).astype(np.float32)[:, None]).T @ F + np.diag(ridge)
+        H = (F * (p * (1 - p))[:, None]).T @ F + np.diag(ridge)
         H[-1, -1] += 2 * prior * (1 - prior)
         step = np.linalg.solve(H, gradient)
-        w -= step / max(1.0, float(np.abs(step).max()) / 2)  # far off, the curvature misleads
-        if np.abs(step).max() < SETTLED:
+        while (new := loss(w - step)) > now and np.abs(step).max() > SETTLED:
+            step /= 2
+        if new >= now - SETTLED:
             break
+        w, now = w - step, new
     return w
 
 

@@ -90,10 +90,12 @@ class StoredTraining:
         settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
         table = CodeTable(n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
-        columns["pair"] = table.find_all(tensors["rows.codes"], tensors["rows.set"])
+        columns["pair"] = table.find_all(tensors["rows.codes"], tensors.get("rows.set", columns["y"]))
         table.count(columns["pair"])
-        sets, live = LabelSets(map(tuple, header["sets"])), np.array(header["live"], dtype=np.intp)
-        table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
+        names, live = labels.from_json(header["labels"]).tolist(), np.array(header["live"], dtype=np.intp)
+        sets = LabelSets(map(tuple, header.get("sets", [[k] for k in range(len(names))])))
+        if "words" in tensors:  # older files have one label a row, whose words are those of the rows
+            table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
         sizes = [
             size if isinstance(size, int) else size[0] for size in header["blocks"]
         ]  # older: with a group
@@ -113,8 +115,8 @@ class StoredTraining:
             kernel=replace(kernel, made_of=tensors.get("made_of")),
             svms=svms,
             table=table,
-            labels=labels.from_json(header["labels"]).tolist(),
-            form=Form(**header["form"]),
+            labels=names,
+            form=Form(**header.get("form", {"kind": "labels"})),
             sets=sets,
             live=live,
             key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),

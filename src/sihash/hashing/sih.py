@@ -83,6 +83,8 @@ class SIH(HashFunctions):
     whatever the size of a change, so codes made before an update go with those made after it. Anchors come
     and go with their classes. Only `fit` and `relearn` draw words again.
 
+    Rows may have several labels, or none (docs/labels.md).
+
     Parameters
     ----------
     n_bits : int
@@ -132,7 +134,8 @@ class SIH(HashFunctions):
     Attributes
     ----------
     classes_ : array
-        Class labels: sorted after `fit`; classes added later follow at the end.
+        Class labels: sorted after `fit`; classes added later follow at the end. Of an indicator matrix, the
+        numbers of the columns that have rows.
     ids_ : list
         Ids of the rows that were learned from, in the order in which they came.
     codes_ : int8 array of shape (n, n_bits)

@@ -58,7 +58,8 @@ def from_scratch(hasher: SIH, change: Change) -> SIH:
     training = hasher._training_to_update()
     left = [tuple(k for k in own if k not in gone_classes) for own in training.row_labels()]
     stays = [k for k, own in enumerate(left) if own and ids[k] not in gone]
-    X, y, ids = X[stays], list(training.form.give([left[k] for k in stays])), [ids[k] for k in stays]
+    X, ids = X[stays], [ids[k] for k in stays]
+    y: Any = list(training.form.give([left[k] for k in stays]))
     if change.X is not None:
         new = row_ids.new_ids(change.ids, len(change.X), training.next_key, dict.fromkeys(ids, 0))
         X, y, ids = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), ids + new
