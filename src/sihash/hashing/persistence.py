@@ -90,11 +90,12 @@ class StoredTraining:
         settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
         table = CodeTable(n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
-        columns["pair"] = table.find_all(tensors["rows.codes"], tensors.get("rows.set", columns["y"]))
-        table.count(columns["pair"])
         names, live = labels.from_json(header["labels"]).tolist(), np.array(header["live"], dtype=np.intp)
-        sets = LabelSets(map(tuple, header.get("sets", [[k] for k in range(len(names))])))
-        if "words" in tensors:  # older files have one label a row, whose words are those of the rows
+        has_sets = "sets" in header  # older files have one label a row
+        sets = LabelSets(map(tuple, header["sets"]) if has_sets else ((k,) for k in range(len(names))))
+        columns["pair"] = table.find_all(tensors["rows.codes"], tensors["rows.set" if has_sets else "rows.y"])
+        table.count(columns["pair"])
+        if has_sets:
             table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
         sizes = [
             size if isinstance(size, int) else size[0] for size in header["blocks"]
