@@ -16,7 +16,19 @@ def several(labels: Any) -> list[Any]:
 
 
 def as_labels(y: Any, n: int) -> Array:
-    """``y`` as a one-dimensional array of ``n`` labels.
+    """``y`` as a one-dimensional array of ``n`` labels, none of them missing."""
+    y = one_each(y, n)
+    gone = np.flatnonzero(missing(y) | (np.isinf(y) if y.dtype.kind == "f" else False))
+    if len(gone):
+        raise ValueError(
+            f"Input y contains NaN, infinity or None: {len(gone)} rows have no label (the first is row "
+            f"{gone[0]}); leave them out or label them."
+        )
+    return y
+
+
+def one_each(y: Any, n: int) -> Array:
+    """``y`` as a one-dimensional array of ``n`` labels, some of which may be missing.
 
     A list that mixes types becomes an object array: numpy alone would turn ``[1, "1"]`` into one label.
     """
@@ -37,9 +49,6 @@ def as_labels(y: Any, n: int) -> Array:
         raise ValueError(f"Expected one label a row, as an array of shape ({n},), got shape {y.shape}.")
     if len(y) != n:
         raise ValueError(f"Expected as many labels as rows, got {len(y)} labels for {n} rows.")
-    _refuse_missing(y)
-    if y.dtype.kind in "mM":
-        raise ValueError(f"Labels of type {y.dtype} are not supported; write them as text, y.astype(str).")
     return y
 
 
@@ -50,7 +59,8 @@ def _one_type(values: Sequence[Any]) -> bool:
 def _own_type(values: Sequence[Any]) -> Array:
     """Values of one type as an array of it; integers past 64 bits as objects, for floats would merge them."""
     array = np.asarray(values)
-    return object_array(values) if array.dtype.kind == "f" and isinstance(values[0], int) else array
+    is_int = len(values) > 0 and isinstance(values[0], int)
+    return object_array(values) if array.dtype.kind == "f" and is_int else array
 
 
 def object_array(values: Sequence[Any]) -> Array:
@@ -59,23 +69,18 @@ def object_array(values: Sequence[Any]) -> Array:
     return out
 
 
-def _refuse_missing(y: Array) -> None:
+def missing(y: Array) -> Array:
+    """Which labels are None, NaN or NA."""
     if y.dtype.kind == "f":
-        missing = np.flatnonzero(~np.isfinite(y))
-    elif y.dtype.kind in "mM":
-        missing = np.flatnonzero(np.isnat(y))
-    elif y.dtype == object:
-        missing = np.flatnonzero([_is_missing(v) for v in y])
-    else:
-        return
-    if len(missing):
-        raise ValueError(
-            f"Input y contains NaN, infinity or None: {len(missing)} rows have no label (the first is row "
-            f"{missing[0]}); leave them out or label them."
-        )
+        return np.isnan(y)
+    if y.dtype.kind in "mM":
+        return np.isnat(y)
+    if y.dtype == object:
+        return np.fromiter(map(is_missing, y), bool, len(y))
+    return np.zeros(len(y), dtype=bool)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, and the NA of pandas, which alone of all values does not say whether it equals itself."""
     try:
         return value is None or bool(value != value)
@@ -85,6 +90,8 @@ def _is_missing(value: Any) -> bool:
 
 def encode(y: Array) -> tuple[Array, Array]:
     """``(classes, numbers)`` with ``classes[numbers] == y``; classes sorted where they can be compared."""
+    if y.dtype.kind in "mM":
+        raise ValueError(f"Labels of type {y.dtype} are not supported; write them as text, y.astype(str).")
     if y.dtype != object:
         classes, numbers = np.unique(y, return_inverse=True)
         return classes, numbers.reshape(-1)

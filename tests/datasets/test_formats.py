@@ -206,6 +206,24 @@ class TestNusWide:
             assert np.array_equal(X, words[kept])
             assert [top[c] for c in y] == [next(k for k in top if tags[i, k]) for i in kept]
 
+    @pytest.mark.parametrize("n_labels", [12, 5])
+    def test_all_images_with_all_their_labels(self, layout, n_labels):
+        path, concepts, parts = layout
+        data = load(path, labels=str(n_labels))
+        counts = sum(tags.sum(axis=0) for _, tags in parts.values())
+        top = sorted(sorted(range(12), key=lambda k: (-counts[k], k))[:n_labels])
+        assert data.class_names == [concepts[k] for k in top]
+        for part, X, Y in (("Train", data.X_train, data.y_train), ("Test", data.X_test, data.y_test)):
+            words, tags = parts[part]
+            assert np.array_equal(X, words)
+            assert np.array_equal(Y, tags[:, top])
+        assert data.summary["classes"] == {concepts[k]: counts[k] for k in top}
+
+    @pytest.mark.parametrize("labels", ["13", "1", "many"])
+    def test_labels_that_there_are_not(self, layout, labels):
+        with pytest.raises(ValueError, match="from 2 to the 12 that there are"):
+            load(layout[0], labels=labels)
+
     def test_what_is_missing_is_named(self, layout):
         path = layout[0]
         (path / "TrainTestLabels" / "Labels_c03_Test.txt").unlink()

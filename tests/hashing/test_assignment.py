@@ -60,6 +60,10 @@ def test_a_high_price_balances_any_column():
     assert abs(int(cut(delta, np.ones(7, dtype=np.int8), 1e6).sum())) == 1
 
 
+def _own(sets):
+    return np.arange(len(sets)), sets, np.ones(len(sets))
+
+
 class Problem:
     """A few rows with random SVMs of both stages, and eq. 1 without its constant parts, the slow way."""
 
@@ -88,7 +92,7 @@ class Problem:
         return binary + self.lam_C_b * losses.max(axis=1).sum() + self.gamma * np.abs(B.sum(axis=0)).sum()
 
     def descend(self):
-        return descend(self.svms, self.table, self.coef, np.arange(len(self.coef)), self.lam_C_b, self.gamma)
+        return descend(self.svms, self.table, self.coef, _own, self.lam_C_b, self.gamma)
 
     @property
     def B(self):
@@ -117,7 +121,7 @@ def test_descent_keeps_the_books(seed):
     problem.descend()
     rows, table = problem.svms.rows, problem.table
     np.testing.assert_array_equal(table.words[rows.column("pair")], problem.B)
-    np.testing.assert_array_equal(table.classes[rows.column("pair")], problem.y)
+    np.testing.assert_array_equal(table.sets[rows.column("pair")], problem.y)
     counts = np.bincount(rows.column("pair"), minlength=len(table.counts))
     np.testing.assert_array_equal(table.counts, counts)
     np.testing.assert_array_equal(table.surplus(), problem.B.astype(int).sum(axis=0))
@@ -127,7 +131,7 @@ def test_descent_keeps_the_books(seed):
 
 def test_pair_losses_are_those_of_the_rows():
     problem = Problem(0)
-    losses = PairLosses(problem.table, problem.coef, np.arange(3), problem.lam_C_b)
+    losses = PairLosses(problem.table, problem.coef, _own, problem.lam_C_b)
     problem.svms.C = problem.C_x = 0.0
     problem.gamma = 0.0
     for j in range(3):

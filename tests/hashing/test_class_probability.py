@@ -4,6 +4,8 @@ import pytest
 from sihash import SIH
 from sihash.hashing.class_probability import LeftOut, _without_own_anchor, class_margins, margin_proba
 
+NAMELESS = np.zeros(1, int), np.zeros(1, int)  # keys and pairs, which have no say here
+
 
 def scattered(n, words, noise, rng):
     y = rng.randint(len(words), size=n)
@@ -17,6 +19,7 @@ def test_rows_left_out_move_against_their_bit_and_only_within_the_margin():
         np.zeros(1, int),
         np.array([0.2]),
         np.zeros((1, 3)),
+        *NAMELESS,
     )
     np.testing.assert_allclose(sample.without_themselves(), [[0.3, 2.0, -0.3]])
 
@@ -25,7 +28,7 @@ def test_probabilities_of_normal_margins_are_honest():
     rng = np.random.RandomState(0)
     words = np.where(rng.rand(30, 16) < 0.5, -1, 1)
     scores, y = scattered(3000, words, 1.5, rng)
-    sample = LeftOut(scores, words[y], y, np.zeros(len(y)), np.zeros(scores.shape))
+    sample = LeftOut(scores, words[y], y, np.zeros(len(y)), np.zeros(scores.shape), *NAMELESS)
     head = class_margins(scores, y, words, sample)
     assert head.shape == (30, 17)
     assert head.dtype == np.float32
@@ -37,7 +40,7 @@ def test_probabilities_of_normal_margins_are_honest():
 def test_classes_that_are_never_confused_have_probabilities_all_the_same():
     words = np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
     y = np.repeat([0, 1], 50)
-    sample = LeftOut(2.0 * words[y], words[y], y, np.zeros(100), np.zeros((100, words.shape[1])))
+    sample = LeftOut(2.0 * words[y], words[y], y, np.zeros(100), np.zeros((100, words.shape[1])), *NAMELESS)
     P = margin_proba(2.0 * words, class_margins(2.0 * words[y], y, words, sample))
     assert 0.9 < P[0, 0] < 1
 

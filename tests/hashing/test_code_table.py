@@ -19,7 +19,7 @@ def test_pairs_of_many_rows_are_those_found_one_by_one(n_bits, n):
     assert known == 0
     assert pairs.tolist() == [table.find(word, c) for word, c in zip(own, classes, strict=True)]
     np.testing.assert_array_equal(table.words[pairs], own)
-    np.testing.assert_array_equal(table.classes[pairs], classes)
+    np.testing.assert_array_equal(table.sets[pairs], classes)
     assert len(table.counts) == len(
         {(w.tobytes(), c) for w, c in zip(own, classes, strict=True)} | {(words[0].tobytes(), 1)}
     )

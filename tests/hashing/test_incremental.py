@@ -591,7 +591,7 @@ def words_of(hasher):
 def assert_anchors_fit_the_classes(hasher, n_anchors):
     """Every class has anchors, about its share of them, of its own rows and of no others."""
     state, kernel = hasher._training, hasher._training.kernel
-    sizes = state.table.sizes(state.live)
+    sizes = state.home_sizes()[state.live]
     assert set(kernel.anchor_classes.tolist()) == set(state.live.tolist())
     have = np.array([np.count_nonzero(kernel.anchor_classes == k) for k in state.live])
     shares = shares_of_classes(sizes, min(n_anchors, int(sizes.sum())))

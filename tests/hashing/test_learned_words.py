@@ -26,7 +26,7 @@ def objective(words, M, mu):
 def test_explained_is_what_ridge_regression_explains():
     X, y = made()
     Phi = np.column_stack([X, np.ones(len(X), np.float32)])
-    M = explained(Phi.copy(), y, np.bincount(y))
+    M = explained(Phi.copy(), y, np.bincount(y), np.eye(y.max() + 1))
     b = random_words(40, 1)[:, 0].astype(float)
     fitted = Phi @ np.linalg.lstsq(Phi.astype(float), b[y], rcond=None)[0]
     assert b @ M @ b == pytest.approx(fitted @ fitted - len(y) * fitted.mean() ** 2, rel=0.01)
@@ -35,7 +35,7 @@ def test_explained_is_what_ridge_regression_explains():
 def test_a_climb_raises_the_objective_to_where_no_flip_helps():
     X, y = made()
     M, words = (
-        explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y)),
+        explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y), np.eye(y.max() + 1)),
         random_words(40, 12),
     )
     higher = words
@@ -51,7 +51,7 @@ def test_a_climb_raises_the_objective_to_where_no_flip_helps():
 
 def test_words_that_may_not_move_stay_and_words_are_not_crowded():
     X, y = made()
-    M = explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y))
+    M = explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y), np.eye(y.max() + 1))
     words = random_words(40, 32)
     learned = learn_words(words, M, np.arange(30, 40), np.random.RandomState(0))
     np.testing.assert_array_equal(learned[:30], words[:30])

@@ -46,7 +46,8 @@ def load(
     features : ``gist``, ``pixels``, ``onnx:<file>``, or None
         None leaves vectors and images as they are.
     labels : path or column name
-        The labels of an ``.npy`` file, or the column that holds those of a table.
+        The labels of an ``.npy`` file, or the column that holds those of a table; of NUS-WIDE, how many:
+        "81" or "21" load all images with all of so many labels, as an indicator matrix.
     cache : bool
         Whether features are kept on disk, keyed by content and settings, and taken from there.
     progress : callable
@@ -128,9 +129,11 @@ def _read_path(path: Path, labels: Path | None, mapped: bool, asked: Asked) -> C
         return tables.read(path, str(labels) if labels else None, asked)
     if asked.id is not None and not (head.startswith(b"PK") and vectors.is_npz(path)):
         raise ValueError(f"A column of ids ({asked.id!r}) is for tables and .npz files; {path} is neither.")
+    tree = open_tree(path)
+    if tree is not None and nuswide.recognise(tree):
+        return nuswide.read(tree, str(labels) if labels else None)
     if labels:
         raise ValueError(f"labels= is for .npy files and tables; {path} has its labels within.")
-    tree = open_tree(path)
     if tree is None:
         raise ValueError(
             f"{path} is none of the kinds that can be loaded: a folder, zip or tar (of class folders, IDX "
@@ -138,7 +141,7 @@ def _read_path(path: Path, labels: Path | None, mapped: bool, asked: Asked) -> C
         )
     if head.startswith(b"PK") and vectors.is_npz(path):
         return vectors.read_npz(path, asked)
-    for kind in (cifar10, nuswide, idx):
+    for kind in (cifar10, idx):
         if kind.recognise(tree):
             return kind.read(tree)
     return folders.read(tree)

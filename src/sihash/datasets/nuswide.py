@@ -21,10 +21,11 @@ def recognise(tree: FileTree) -> bool:
     return any(_WORDS.search(name) for name in tree.names)
 
 
-def read(tree: FileTree) -> Collection:
-    """The images with exactly one of the ten most frequent tags, as in the paper.
+def read(tree: FileTree, n_labels: str | None = None) -> Collection:
+    """The images with exactly one of the ten most frequent tags, as in the paper; or all with all their tags.
 
-    Frequencies are counted over both parts; ``y`` are positions in the tags in alphabetical order.
+    Frequencies are counted over both parts; ``y`` are positions in the tags in alphabetical order. With
+    ``n_labels`` ("81", "21") it is the indicator matrix (n × n_labels) of so many of the most frequent tags.
     """
     words = {m[2]: name for name in tree.names if (m := _WORDS.search(name))}
     labels = {(m[2], m[3]): name for name in tree.names if (m := _LABELS.search(name))}
@@ -41,18 +42,28 @@ def read(tree: FileTree) -> Collection:
         )
     tagged = {p: np.stack([_flags(tree, labels[c, p]) for c in concepts]) for p in ("Train", "Test")}
     counts = tagged["Train"].sum(axis=1) + tagged["Test"].sum(axis=1)
-    top = np.sort(np.argsort(-counts, kind="stable")[:N_TAGS])
-    train, test = (_part(tree, words[p], tagged[p][top]) for p in ("Train", "Test"))
+    n_tags = N_TAGS if n_labels is None else _number(n_labels, len(concepts))
+    top = np.sort(np.argsort(-counts, kind="stable")[:n_tags])
+    train, test = (_part(tree, words[p], tagged[p][top], n_labels is None) for p in ("Train", "Test"))
     names = [concepts[k] for k in top]
     return two_parts("NUS-WIDE", train, test, class_names=names, fingerprint=tree.fingerprint)
+
+
+def _number(n_labels: str, n_concepts: int) -> int:
+    if not (n_labels.isdecimal() and 2 <= int(n_labels) <= n_concepts):
+        raise ValueError(
+            f"Expected how many labels of NUS-WIDE to load, from 2 to the {n_concepts} that there are, got "
+            f"{n_labels!r}; leave it out for the images with exactly one of the {N_TAGS} most frequent."
+        )
+    return int(n_labels)
 
 
 def _flags(tree: FileTree, name: str) -> Array:
     return np.array(tree.require(name).split(), dtype=np.int8) != 0
 
 
-def _part(tree: FileTree, name: str, tagged: Array) -> tuple[Array, Array]:
-    kept = np.flatnonzero(tagged.sum(axis=0) == 1)
+def _part(tree: FileTree, name: str, tagged: Array, one_each: bool) -> tuple[Array, Array]:
+    kept = np.flatnonzero(tagged.sum(axis=0) == 1) if one_each else np.arange(tagged.shape[1])
     check_fits(4 * N_WORDS * len(kept), name)
     X = np.empty((len(kept), N_WORDS), dtype=np.float32)
     n_rows = n_kept = 0
@@ -63,7 +74,7 @@ def _part(tree: FileTree, name: str, tagged: Array) -> tuple[Array, Array]:
             n_kept += 1
     if n_rows != tagged.shape[1]:
         raise ValueError(f"{name} has {n_rows} rows, its label files have {tagged.shape[1]}.")
-    return X, np.argmax(tagged[:, kept], axis=0).astype(np.int64)
+    return X, np.argmax(tagged[:, kept], axis=0).astype(np.int64) if one_each else tagged.T.astype(np.int8)
 
 
 def _lines(tree: FileTree, name: str) -> Iterator[str]:

@@ -63,8 +63,7 @@ def _known(kernel: KernelMap) -> tuple[Array, Array]:
 
 
 def _sizes_to_be(training: TrainingState, new: NewRows | None) -> Array:
-    sizes = np.zeros(len(training.labels), dtype=np.int64)
-    sizes[training.live] = training.table.sizes(training.live)
+    sizes = training.home_sizes()
     if new is not None:
         sizes += np.bincount(new.y, minlength=len(sizes))
     return sizes

@@ -1,12 +1,13 @@
 """Learning the codes with all SVMs fixed: discrete cyclic coordinate descent, the cut of eq. 3.
 
 For a bit ``j`` the loss of row ``i`` is ``L(z) = λ Cᵇ max_k(…) + Cˣ max(0, 1 − z s_ij)``. Only ``δ = L(−1)
-− L(+1)`` matters: rows with small δ take −1. The multi-class half of δ depends on the row's word and class
-alone (`CodeTable`), the binary half on its score ``s_ij``.
+− L(+1)`` matters: rows with small δ take −1. The multi-class half of δ depends on the row's word and label
+set alone (`CodeTable`), the binary half on its score ``s_ij``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +20,20 @@ from sihash.svm.svm_state import RowCounter, SVMs
 
 MAX_SWEEPS = 20
 
+# Label sets taken apart: a place in them, a row of the multi-class SVM, and its share, one a label.
+Owners = Callable[[Array], tuple[Array, Array, Array]]
+
 
 def descend(
-    svms: SVMs, table: CodeTable, class_coef: Array, position: Array, lam_C_b: float, gamma: float
+    svms: SVMs, table: CodeTable, class_coef: Array, owners: Owners, lam_C_b: float, gamma: float
 ) -> Array:
     """Sweep over the bits until the codes settle; returns how many rows flipped, a number a bit.
 
     The blocks of ``svms`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
     renewed, and the svms count the changed rows anew. ``class_coef`` is (n_classes, n_bits + 1), and
-    ``position`` the row of it for every class number.
+    ``owners`` says which rows of it label sets own.
     """
-    losses = PairLosses(table, class_coef, position, lam_C_b)
+    losses = PairLosses(table, class_coef, owners, lam_C_b)
     if _settled(svms, losses, gamma):
         return np.zeros(svms.m, dtype=np.int64)
     rows, counter = svms.rows, svms.counter()
@@ -46,24 +50,27 @@ def descend(
 
 
 class PairLosses:
-    """The multi-class half of eq. 2, for every pair of the table."""
+    """The multi-class half of eq. 2, for every pair of the table: shared out among the labels of its set."""
 
-    def __init__(self, table: CodeTable, class_coef: Array, position: Array, scale: float) -> None:
-        self.table, self.coef, self.position, self.scale = table, class_coef, position, scale
+    def __init__(self, table: CodeTable, class_coef: Array, owners: Owners, scale: float) -> None:
+        self.table, self.coef, self.owners, self.scale = table, class_coef, owners, scale
         self._live = np.empty(0, dtype=np.intp)  # the pairs with rows that the losses are those of
 
     def differences(self, j: int) -> Array:
         """``λCᵇ (max_k at z = −1 − max_k at z = +1)``, bit ``j`` of every pair; 0 for pairs without rows."""
         live = self.table.live()
-        words, own = self.table.words[live], self.position[self.table.classes[live]]
         if not np.array_equal(live, self._live):
-            scores = words.astype(np.float64) @ self.coef[:, :-1].T + self.coef[:, -1]
-            self._live, self._losses = live, scores - scores[np.arange(len(live)), own][:, None]
-            self._losses += np.arange(len(self.coef)) != own[:, None]
+            which, self._own, self._share = self.owners(self.table.sets[live])
+            self._live, self._pairs = live, live[which]
+            scores = self.table.words[self._pairs].astype(np.float64) @ self.coef[:, :-1].T + self.coef[:, -1]
+            self._losses = scores - scores[np.arange(len(which)), self._own][:, None]
+            self._losses += np.arange(len(self.coef)) != self._own[:, None]
+        words, own = self.table.words[self._pairs], self._own
         slopes = self.coef[:, j] - self.coef[own, j][:, None]  # w_kj − w_yj, pairs × classes
         rest = self._losses - words[:, j, None] * slopes
         out = np.zeros(len(self.table.counts))
-        out[live] = self.scale * ((rest - slopes).max(axis=1) - (rest + slopes).max(axis=1))
+        differences = (rest - slopes).max(axis=1) - (rest + slopes).max(axis=1)
+        np.add.at(out, self._pairs, self.scale * self._share * differences)
         return out
 
 
@@ -91,7 +98,7 @@ def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: 
     for p in np.flatnonzero(counts):
         word = table.words[p].copy()
         word[j] = -word[j]
-        renamed[p] = table.find(word, int(table.classes[p]))
+        renamed[p] = table.find(word, int(table.sets[p]))
         table.move(int(p), int(renamed[p]), int(counts[p]))
     if counts.any():
         rows.parts(_rename, renamed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 
 from sihash._typing import Array
 
@@ -39,6 +39,28 @@ def calibrate(T: Array, y: Array) -> Array:
     return theta
 
 
-def probabilities(T: Array, theta: Array) -> Array:
-    """Calibrated probabilities (n × K) of scores ``T``."""
-    return softmax(theta[0] * T + theta[1:], axis=1)
+def calibrate_labels(T: Array, Y: Array) -> Array:
+    """The same for rows that may have several labels, ``Y`` (n × K, bool): ``p = σ(t · T + o)``."""
+    n = len(T)
+    spread = float(np.std(T)) or 1.0
+    signs = np.where(Y, 1.0, -1.0)
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        scores = theta[0] / spread * T + theta[1:]
+        rest = -signs * expit(-signs * scores)
+        value = -log_expit(signs * scores).sum() / n + 1e-3 * theta @ theta
+        gradient = np.concatenate([[np.sum(rest * T) / (n * spread)], rest.mean(axis=0)]) + 2e-3 * theta
+        return float(value), gradient
+
+    start = np.concatenate([[1.0], np.zeros(T.shape[1])])
+    from scipy.optimize import minimize  # only learning needs it
+
+    theta = minimize(loss, start, jac=True, method="L-BFGS-B").x
+    theta[0] = max(theta[0], 1e-3) / spread
+    return theta
+
+
+def probabilities(T: Array, theta: Array, several: bool = False) -> Array:
+    """Calibrated probabilities (n × K) of scores ``T``: of one class a row, or of labels each by itself."""
+    scores = theta[0] * T + theta[1:]
+    return expit(scores) if several else softmax(scores, axis=1)

@@ -46,7 +46,7 @@ def learn_class_margins(
     V = W.T.astype(np.float32)
     every = strides(rows, len(positions), N_ROWS, ROWS_PER_CLASS)
     scores, y = joined(rows.map(_some_scores, V, every))
-    sample, _ = leave_out(rows, W, positions, leverage, anchor_classes, N_LEFT_OUT)
+    sample = leave_out(rows, W, positions, leverage, anchor_classes, N_LEFT_OUT)
     return class_margins(scores, positions[y], words, sample)
 
 
@@ -57,14 +57,14 @@ def leave_out(
     leverage: Callable[[Array], Array],
     anchor_classes: Array | None,
     n: int,
-) -> tuple[LeftOut, Array]:
-    """About ``n`` evenly spaced training rows, and their keys; the parameters are as above."""
-    Phi, bits, y, keys = joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
+) -> LeftOut:
+    """About ``n`` evenly spaced training rows; the parameters are as above."""
+    Phi, bits, y, keys, pairs = joined(rows.map(_evenly_spaced, max(1, len(rows) // n)))
     V = W.T.astype(np.float32)
     moved = np.zeros((len(Phi), len(W)), dtype=np.float32)
     if anchor_classes is not None and len(rows) >= ROWS_PER_ANCHOR * len(anchor_classes):
         moved = _without_own_anchor(Phi, y, V, class_sizes(rows, len(positions)), anchor_classes)
-    return LeftOut(Phi @ V, bits, positions[y], leverage(Phi), moved), keys
+    return LeftOut(Phi @ V, bits, positions[y], leverage(Phi), moved, keys, pairs)
 
 
 def _without_own_anchor(Phi: Array, y: Array, V: Array, sizes: Array, anchor_classes: Array) -> Array:
@@ -91,7 +91,7 @@ def _some_scores(block: Block, V: Array, every: Array) -> tuple[Array, Array]:
 
 
 def _evenly_spaced(block: Block, every: int) -> tuple[Array, ...]:
-    return tuple(block[name][::every] for name in ("Phi", "Y", "y", "key"))
+    return tuple(block[name][::every] for name in ("Phi", "Y", "y", "key", "pair"))
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,8 @@ class LeftOut:
     y: Array  # positions of their classes
     leverage: Array  # C φᵀH⁻¹φ of each row
     moved: Array  # n × n_bits, what its own anchor would change
+    keys: Array
+    pairs: Array  # numbers in the code table
 
     def without_themselves(self) -> Array:
         """Scores as they would be had each row not been trained on."""
@@ -139,7 +141,7 @@ def class_margins(scores: Array, y: Array, words: Array, sample: LeftOut) -> Arr
 
 
 def margin_proba(scores: Array, head: Array) -> Array:
-    """Class probabilities (n × n_classes, float32) of margins (n × n_bits)."""
+    """Probabilities (n × n_classes, float32) of classes, of which a row has one, by margins (n × n_bits)."""
     return softmax(margin_scores(scores, head), axis=1)
 
 

@@ -11,6 +11,7 @@ from sihash import labels
 from sihash._typing import Array
 from sihash.hashing.objective import Objective
 from sihash.hashing.report import Report
+from sihash.hashing.row_labels import Form
 from sihash.hashing.training_state import TrainingState
 from sihash.kernel import KernelMap
 
@@ -29,6 +30,8 @@ class Fitted:
     class_coef_: Array
     objective_: Objective
     report_: Report
+    _form: Form
+    _several: bool
     _training: TrainingState
     _rng: np.random.RandomState  # what the next update draws from
     _scratch: tuple[float, float]  # steps, and seconds a row, of the last fit from scratch
@@ -53,6 +56,8 @@ class Fitted:
             class_coef_=training.class_svm.W,
             objective_=training.objective(),
             report_=report,
+            _form=training.form,
+            _several=training.several,
             _training=training,
             _rng=rng,
             _scratch=scratch,

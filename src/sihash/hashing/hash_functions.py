@@ -14,8 +14,10 @@ from sihash import labels, modelfile
 from sihash._typing import Array
 from sihash.codes_out import CodesOut
 from sihash.hashing.calibration import probabilities, second_stage
-from sihash.hashing.class_probability import margin_proba, margin_scores
+from sihash.hashing.class_probability import margin_scores
+from sihash.hashing.label_probability import MarginHead, predicted
 from sihash.hashing.objective import Objective
+from sihash.hashing.row_labels import Form
 from sihash.kernel import KernelMap
 
 
@@ -30,8 +32,10 @@ class HashFunctions(CodesOut):
     bit_coef_: Array
     class_coef_: Array
     objective_: Objective
+    _form: Form  # in which labels were given ...
+    _several: bool  # ... and whether some row had more than one
     _calibration: Array
-    _margins: Array
+    _margins: MarginHead
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -49,41 +53,63 @@ class HashFunctions(CodesOut):
     def _scores(self, X: Array) -> Array:
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
 
-    def predict(self, X: Any) -> Array:
-        """The class that the margins of each row are likeliest to come from."""
-        scores = margin_scores(self.decision_function(X), self._margin_head())
-        return self.classes_[np.argmax(scores, axis=1)]
+    def predict(self, X: Any) -> Any:
+        """The class that the margins of each row are likeliest to come from, in the form of ``y`` in fit.
+
+        For lists of labels that is a list of sets, for an indicator matrix another one. Where rows have
+        several labels, a row gets those of a probability from a threshold on, and the likeliest in any case.
+        The threshold is that of the highest micro-F1 on training rows as if left out.
+        """
+        margins, head = self.decision_function(X), self._margin_head()
+        if head.threshold is not None:
+            chosen = [np.flatnonzero(row) for row in predicted(head.proba(margins), head.threshold)]
+            return self._form.give([tuple(self.classes_[own].tolist()) for own in chosen])
+        likeliest = self.classes_[np.argmax(margin_scores(margins, head.coef), axis=1)]
+        return (
+            likeliest if self._form.kind == "labels" else self._form.give([(k,) for k in likeliest.tolist()])
+        )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean accuracy of `predict`: the share of rows of ``X`` whose label is that in ``y``."""
+        """Mean accuracy of `predict`: the share of rows whose label, or set of labels, is that in ``y``."""
         told = self.predict(X)
-        return float(np.average(told == labels.as_labels(y, len(told)), weights=sample_weight))
+        if self._form.kind == "labels":
+            right = told == labels.as_labels(y, len(told))
+        elif isinstance(told, np.ndarray):
+            right = (told == np.asarray(y)).all(axis=1)
+        else:
+            right = np.array([own == set(given) for own, given in zip(told, y, strict=True)])
+        return float(np.average(right, weights=sample_weight))
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on."""
+        """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on.
+
+        Where rows have several labels, each label has a probability of its own; else a row's sum to 1.
+        """
         return self.margin_proba(self.decision_function(X))
 
     def margin_proba(self, margins: Array) -> Array:
         """Class probabilities (n × n_classes, float32) of margins (n × n_bits) by `decision_function`."""
-        return margin_proba(margins, self._margin_head())
+        return self._margin_head().proba(margins)
 
     def code_proba(self, B: Array) -> Array:
         """Class probabilities of codes (n × n_bits), for what only has one, by the second stage.
 
         Bits are ±1, or between them where they are in doubt.
         """
-        return probabilities(second_stage(B, self.class_coef_), self._calibrated())
+        return probabilities(second_stage(B, self.class_coef_), self._calibrated(), self._several)
 
     def _calibrated(self) -> Array:
         return self._calibration
 
-    def _margin_head(self) -> Array:
+    def _margin_head(self) -> MarginHead:
         return self._margins
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         kernel = self.kernel_
         header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header["objective"] = vars(self.objective_)
+        head = self._margin_head()
+        header |= {"form": vars(self._form), "several": self._several, "threshold": head.threshold}
         tensors = {
             "mean": kernel.mean,
             "anchors": kernel.anchors,
@@ -91,7 +117,7 @@ class HashFunctions(CodesOut):
             "bit_coef": self.bit_coef_,
             "class_coef": self.class_coef_,
             "calibration": self._calibrated(),
-            "class_margins": self._margin_head(),
+            "class_margins": head.coef,
         }
         return header, tensors
 
@@ -110,7 +136,10 @@ class HashFunctions(CodesOut):
         modelfile.check_shapes(
             tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)}
         )
-        self._calibration, self._margins = tensors["calibration"], tensors["class_margins"]
+        self._form = Form(**header.get("form", {"kind": "labels"}))  # older files have one label a row
+        self._several = header.get("several", False)
+        self._calibration = tensors["calibration"]
+        self._margins = MarginHead(tensors["class_margins"], header.get("threshold"))
         self.objective_ = Objective(
             *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
         )

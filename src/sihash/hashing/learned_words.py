@@ -2,7 +2,8 @@
 
 How well a dichotomy b ∈ {±1}^K of the classes can be learned has a closed form under ridge regression: of the
 rows' targets the features explain ``bᵀMb`` with ``M = YᵀΦ(ΦᵀΦ + λI)⁻¹ΦᵀY``, Y the classes of the rows
-one-hot. From well-separated words, single bits are flipped while that raises
+one-hot; a row with several labels is shared out among them. From well-separated words, single bits are
+flipped while that raises
 
     Σ_j b_jᵀ M b_j  −  μ Σ_{k≠l} ⟨w_k, w_l⟩⁴ / m³.
 
@@ -21,6 +22,8 @@ from scipy.linalg import cho_factor, cho_solve
 from sihash._typing import Array
 from sihash.hashing.class_sample import joined, rows_at, strides
 from sihash.hashing.codebook import UNEVEN_BELOW, every_split_fits, make_codebook
+from sihash.hashing.label_sets import LabelSets
+from sihash.hashing.training_state import NewRows, TrainingState
 from sihash.kernel import KernelMap, row_blocks
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
@@ -34,42 +37,48 @@ SETTLED = 0.005  # share of the bits that flip in a sweep that is the last
 
 
 def learned_codebook(
-    kernel: KernelMap, X: Any, y: Array, n_bits: int, balance: float, rng: np.random.RandomState
+    kernel: KernelMap,
+    rows: NewRows,
+    label_sets: LabelSets,
+    sizes: Array,
+    n_bits: int,
+    balance: float,
+    rng: np.random.RandomState,
 ) -> Array:
-    """Learned words for the classes ``y`` of rows ``X``; ``balance`` as in `make_codebook`.
+    """Learned words for classes with so many rows (``sizes``); ``balance`` as in `make_codebook`.
 
     So few classes that every way to split them fits into the code get every split, and where uneven words
     would not last, separated ones stay.
     """
-    sizes = np.bincount(y)
     words = make_codebook("separated", n_bits, sizes, balance, rng)
     if every_split_fits(len(sizes), n_bits) or balance >= UNEVEN_BELOW:
         return words
-    rows = sample_of_classes(y, rng)
-    M = explained(kernel(X[rows].astype(np.float32, copy=False)), y[rows], sizes)
+    some = sample_of_classes(rows.y, rng)
+    Phi = kernel(rows.X[some].astype(np.float32, copy=False))
+    set_sizes = np.bincount(rows.sets, minlength=len(label_sets.members))
+    M = explained(Phi, rows.sets[some], set_sizes, label_sets.shares(len(sizes)))
     return learn_words(words, M, np.arange(len(words)), rng)
 
 
 def learned_new_words(
-    rows: RowBlocks,
-    Phi: Array,
-    y: Array,
-    classes: Array,
-    sizes: Array,
-    words: Array,
-    rng: np.random.RandomState,
+    training: TrainingState, new: NewRows, fresh: Array, words: Array, rng: np.random.RandomState
 ) -> Array:
-    """Words for the classes of ``y`` that join ``rows``: the same climb, with only their words movable.
+    """Words for the ``fresh`` classes of rows that join: the same climb, with only their words movable.
 
-    ``Phi`` and ``y`` are features and class numbers of the rows that come. ``classes`` numbers the classes in
-    use and then the new ones, ``sizes`` counts their rows, and ``words`` has theirs, to start from.
+    ``words`` has those of the classes in use and then of the fresh ones, to start from.
     """
-    n_numbers = int(classes.max()) + 1
-    position = np.zeros(n_numbers, dtype=np.intp)
-    position[classes] = np.arange(len(classes))
-    old, old_y = features_by_class(rows, n_numbers)
-    M = explained(np.concatenate([old, Phi]), position[np.concatenate([old_y, y])], sizes)
-    movable = np.flatnonzero(np.isin(classes, y))
+    own = np.flatnonzero(training.sets.hold(new.sets, fresh).any(axis=1))
+    own = own[sample_of_classes(new.y[own], rng)]
+    old, old_pairs = features_by_class(training.svms.rows, len(training.labels))
+    set_sizes = training.table.sizes(len(training.sets.members))
+    set_sizes += np.bincount(new.sets, minlength=len(set_sizes))
+    M = explained(
+        np.concatenate([old, training.kernel(new.X[own])]),
+        np.concatenate([training.table.sets[old_pairs], new.sets[own]]),
+        set_sizes,
+        training.sets.shares(len(training.labels))[np.concatenate([training.live, fresh])],
+    )
+    movable = np.arange(len(training.live), len(words))
     return learn_words(words, M, movable, rng)[movable]
 
 
@@ -82,26 +91,30 @@ def sample_of_classes(y: Array, rng: np.random.RandomState) -> Array:
 
 
 def features_by_class(rows: RowBlocks, n_numbers: int) -> tuple[Array, Array]:
-    """Φ and class numbers of a sample of rows that are laid out."""
-    Phi, y = joined(rows.map(_some_features, strides(rows, n_numbers, N_ROWS, ROWS_PER_CLASS)))
-    return Phi, y
+    """Φ and pairs of a sample of rows that are laid out."""
+    Phi, pairs = joined(rows.map(_some_features, strides(rows, n_numbers, N_ROWS, ROWS_PER_CLASS)))
+    return Phi, pairs
 
 
 def _some_features(block: Block, every: Array) -> tuple[Array, Array]:
     chosen = rows_at(block["y"], every)
-    return block["Phi"][chosen], block["y"][chosen]
+    return block["Phi"][chosen], block["pair"][chosen]
 
 
-def explained(Phi: Array, y: Array, sizes: Array) -> Array:
-    """M for classes of these ``sizes``, from features of a sample of rows, less what a constant explains."""
-    order = np.argsort(y, kind="stable")
-    Phi, y = Phi[order], y[order]
-    weight = (sizes / np.maximum(np.bincount(y, minlength=len(sizes)), 1)).astype(np.float32)
-    starts = np.flatnonzero(np.r_[True, np.diff(y) > 0])
+def explained(Phi: Array, sets: Array, sizes: Array, shares: Any) -> Array:
+    """M, from features of a sample of rows, less what a constant explains.
+
+    ``sets`` are the label sets of the rows, ``sizes`` counts all rows of each set, and ``shares`` (classes ×
+    sets, sparse) says what classes have of them.
+    """
+    order = np.argsort(sets, kind="stable")
+    Phi, sets = Phi[order], sets[order]
+    weight = (sizes / np.maximum(np.bincount(sets, minlength=len(sizes)), 1)).astype(np.float32)
+    starts = np.flatnonzero(np.r_[True, np.diff(sets) > 0])
     sums = np.zeros((len(sizes), Phi.shape[1]))
-    sums[y[starts]] = np.add.reduceat(Phi, starts, axis=0)
-    sums *= weight[:, None]
-    Phi *= np.sqrt(weight)[y][:, None]
+    sums[sets[starts]] = np.add.reduceat(Phi, starts, axis=0)
+    sums = shares @ (sums * weight[:, None])
+    Phi *= np.sqrt(weight)[sets][:, None]
     grams = map_threads(lambda rows: Phi[rows].T @ Phi[rows], row_blocks(len(Phi), 4096))
     gram = np.add.reduce(grams).astype(np.float64)
     gram[np.diag_indices(len(gram))] += RIDGE * np.trace(gram)

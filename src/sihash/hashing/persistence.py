@@ -12,6 +12,8 @@ from sihash import codes, labels
 from sihash._typing import Array
 from sihash.engines import Engine
 from sihash.hashing.code_table import CodeTable
+from sihash.hashing.label_sets import LabelSets
+from sihash.hashing.row_labels import Form
 from sihash.hashing.settings import Settings
 from sihash.hashing.training_state import TrainingState
 from sihash.kernel import KernelMap
@@ -27,6 +29,8 @@ def training_file(training: TrainingState, vectors: bool) -> tuple[dict[str, Any
     header = {
         "labels": labels.to_json(labels.object_array(training.labels)),
         "live": training.live.tolist(),
+        "form": vars(training.form),
+        "sets": training.sets.members,
         "ids": labels.to_json(labels.object_array(list(training.key_of))),
         "next_key": training.next_key,
         "outside": labels.to_json(labels.object_array(list(training.outside))),
@@ -36,6 +40,8 @@ def training_file(training: TrainingState, vectors: bool) -> tuple[dict[str, Any
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
     tensors["rows.codes"] = codes.pack(rows.column("Y"))
+    tensors["rows.set"] = training.table.sets[rows.column("pair")]
+    tensors["words"] = codes.pack(training.class_words(training.live))
     tensors["rates"] = training.rates
     tensors["outside"] = np.array(list(training.outside.values()), dtype=np.int64)
     if training.kernel.made_of is not None:
@@ -84,8 +90,13 @@ class StoredTraining:
         settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
         table = CodeTable(n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
-        columns["pair"] = table.find_all(tensors["rows.codes"], columns["y"])
+        names, live = labels.from_json(header["labels"]).tolist(), np.array(header["live"], dtype=np.intp)
+        has_sets = "sets" in header  # older files have one label a row
+        sets = LabelSets(map(tuple, header["sets"]) if has_sets else ((k,) for k in range(len(names))))
+        columns["pair"] = table.find_all(tensors["rows.codes"], tensors["rows.set" if has_sets else "rows.y"])
         table.count(columns["pair"])
+        if has_sets:
+            table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
         sizes = [
             size if isinstance(size, int) else size[0] for size in header["blocks"]
         ]  # older: with a group
@@ -105,8 +116,10 @@ class StoredTraining:
             kernel=replace(kernel, made_of=tensors.get("made_of")),
             svms=svms,
             table=table,
-            labels=labels.from_json(header["labels"]).tolist(),
-            live=np.array(header["live"], dtype=np.intp),
+            labels=names,
+            form=Form(**header.get("form", {"kind": "labels"})),
+            sets=sets,
+            live=live,
             key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),
             next_key=int(header["next_key"]),
             outside=dict(

@@ -12,9 +12,10 @@ import numpy as np
 from sihash._typing import Array
 from sihash.hashing.class_sample import joined
 from sihash.hashing.codebook import every_split_fits, new_words
-from sihash.hashing.learned_words import learned_new_words, sample_of_classes
+from sihash.hashing.learned_words import learned_new_words
+from sihash.hashing.row_labels import RowLabels
 from sihash.hashing.training_sample import class_rates, in_sample
-from sihash.hashing.training_state import NewRows, TrainingState
+from sihash.hashing.training_state import NewRows, TrainingState, starting_pairs
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.constants import BLOCK_ROWS
@@ -24,15 +25,17 @@ from sihash.threads import uninterrupted
 SMALLEST_ROOM = 128  # rows for which a new block has room at least
 
 
-def arrivals(training: TrainingState, X: Array, labels: list[Hashable], ids: list[Hashable]) -> NewRows:
-    """Number rows that come, and their classes; of a large collection only some are to be learned from.
+def arrivals(training: TrainingState, X: Array, sets: Array, ids: list[Hashable]) -> NewRows:
+    """Number rows that come; of a large collection only some are to be learned from, and only labelled ones.
 
-    A collection that grows past its budget also lets rows of the sample go (`training_sample`).
+    ``sets`` are their label sets, −1 for rows without a label. A collection that grows past its budget also
+    lets rows of the sample go (`training_sample`).
     """
-    numbers = _class_numbers(training, labels)
+    labelled = sets >= 0
+    numbers = training.sets.home[sets]
     keys = np.arange(training.next_key, training.next_key + len(X))
     training.next_key += len(X)
-    sizes = training.class_sizes() + np.bincount(numbers, minlength=len(training.labels))
+    sizes = training.class_sizes() + np.bincount(numbers[labelled], minlength=len(training.labels))
     rates = class_rates(sizes, training.settings.training_rows)
     n_before = len(training.rates)
     rates[:n_before] = np.minimum(rates[:n_before], training.rates)  # rows left out are not at hand again
@@ -40,40 +43,39 @@ def arrivals(training: TrainingState, X: Array, labels: list[Hashable], ids: lis
     training.rates = rates
     if lowered[training.live].any():
         _let_go(training)
-    has_rows = np.zeros(len(rates), dtype=bool)
-    has_rows[training.live] = training.table.sizes(training.live) > 0
-    chosen = in_sample(keys, numbers, rates, has_rows)
+    chosen = labelled.copy()
+    chosen[labelled] = in_sample(keys[labelled], numbers[labelled], rates, training.home_sizes() > 0)
     taken = np.flatnonzero(chosen)
     for k in np.flatnonzero(~chosen):
-        training.outside[ids[k]] = int(numbers[k])
+        training.outside[ids[k]] = int(sets[k])
     training.key_of.update(zip([ids[k] for k in taken], keys[taken].tolist(), strict=True))
-    return NewRows(X if chosen.all() else X[taken], numbers[taken], keys[taken])
+    return NewRows(X if chosen.all() else X[taken], sets[taken], numbers[taken], keys[taken])
 
 
 def _let_go(training: TrainingState) -> None:
     """Take rows out of the sample whose class has a lower rate than when they came."""
-    keys, numbers = joined(training.svms.rows.map(_keys_and_classes))
+    keys, numbers, pairs = joined(training.svms.rows.map(_keys_and_classes))
     stays = in_sample(keys, numbers, training.rates)
-    class_of = dict(zip(keys[~stays].tolist(), numbers[~stays].tolist(), strict=True))
-    for name in [name for name, key in training.key_of.items() if key in class_of]:
-        training.outside[name] = class_of[training.key_of.pop(name)]
+    sets = training.table.sets[pairs[~stays]]
+    set_of = dict(zip(keys[~stays].tolist(), sets.tolist(), strict=True))
+    for name in [name for name, key in training.key_of.items() if key in set_of]:
+        training.outside[name] = set_of[training.key_of.pop(name)]
     _leave(training, "key", keys[~stays], int(np.count_nonzero(~stays)))
 
 
-def _keys_and_classes(block: Block) -> tuple[Array, Array]:
-    return block["key"].copy(), block["y"].copy()
+def _keys_and_classes(block: Block) -> tuple[Array, Array, Array]:
+    return block["key"].copy(), block["y"].copy(), block["pair"].copy()
 
 
 def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, learned: bool = False) -> None:
-    """Add rows: those of a known class start from its most frequent word, a new class from a new word.
+    """Add rows: those of a known label set start from its most frequent word, a new class from a new word.
 
     New words are ``learned`` from the features, or just far from the others.
     """
-    fresh = np.setdiff1d(new.y, training.live)
+    fresh = np.setdiff1d(training.sets.apart(np.unique(new.sets))[1], training.live)
     if len(fresh):
         _welcome_classes(training, fresh, new, rng, learned)
-    pair_of = {int(k): training.table.main_pair(int(k)) for k in np.unique(new.y)}
-    pairs = np.array([pair_of[int(k)] for k in new.y], dtype=np.int32)
+    pairs = starting_pairs(training.table, training.sets, new.sets)
     training.table.count(pairs)
     svms = training.svms
     columns = {"X": new.X, "y": new.y, "pair": pairs, "key": new.keys}
@@ -81,16 +83,20 @@ def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, lear
     for sums, product in svms.rows.send(append, columns, *args):
         svms.count(sums)
         svms.take_in(product)
+    _tidy(training)
 
 
-def _class_numbers(training: TrainingState, labels: list[Hashable]) -> Array:
-    """Class numbers of labels; a label that is not in use gets a new number."""
+def set_numbers(training: TrainingState, labels: RowLabels) -> Array:
+    """The label sets of rows, −1 for those without a label; a label that is not in use gets a new number."""
     number = {training.labels[int(k)]: int(k) for k in training.live}
-    for label in labels:
+    flat = labels.flat.tolist()
+    for label in flat:
         if label not in number:
             number[label] = len(training.labels)
             training.labels.append(label)
-    return np.array([number[label] for label in labels], dtype=np.intp)
+    numbers = np.array([number[label] for label in flat], dtype=np.intp)
+    sizes = training.label_sizes() + np.bincount(numbers, minlength=len(training.labels))
+    return training.sets.of_rows(numbers, labels.counts, sizes)
 
 
 def _welcome_classes(
@@ -98,24 +104,13 @@ def _welcome_classes(
 ) -> None:
     """Words for new classes; the second stage is learned again (paper, section 2.6, case 3)."""
     table = training.table
-    sizes = np.bincount(new.y, minlength=len(training.labels))[fresh]
-    old = table.main_words(training.live)
-    old_sizes = table.sizes(training.live)
+    sizes = training.sets.hold(new.sets, fresh).sum(axis=0)
+    old = training.class_words(training.live)
+    old_sizes = training.label_sizes()[training.live]
     words = new_words(old, old_sizes, sizes, training.settings.gamma > 0, rng)
     if learned and not every_split_fits(len(old), old.shape[1]):
-        own = np.flatnonzero(np.isin(new.y, fresh))
-        own = own[sample_of_classes(new.y[own], rng)]
-        words = learned_new_words(
-            training.svms.rows,
-            training.kernel(new.X[own]),
-            new.y[own],
-            np.concatenate([training.live, fresh]),
-            np.concatenate([old_sizes, sizes]),
-            np.concatenate([old, words]),
-            rng,
-        )
-    for k, word in zip(fresh, words, strict=True):
-        table.find(word, int(k))
+        words = learned_new_words(training, new, fresh, np.concatenate([old, words]), rng)
+    table.find_each(words, training.sets.of_classes(fresh))
     training.live = np.concatenate([training.live, fresh])
     training.class_svm = None
 
@@ -173,28 +168,45 @@ def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
     _leave(training, "key", np.array(keys, dtype=np.int64), len(keys))
 
 
-def leave_classes(training: TrainingState, numbers: Array) -> None:
-    """Take whole classes out, and the names of their rows."""
+def leave_classes(training: TrainingState, numbers: Array) -> tuple[Array, Array, list[Hashable]]:
+    """Take classes out, with the rows that have no other label; the others lose that label.
+
+    Rows to learn from that lose one leave, and have to come again: their vectors, label sets and ids.
+    """
+    sizes = training.label_sizes()
+    left: dict[int, int] = {}  # what is left of each set that loses a label; −1: nothing
     gone = set(numbers.tolist())
-    training.outside = {name: k for name, k in training.outside.items() if k not in gone}
-    leaves = np.zeros(len(training.labels), dtype=bool)
-    leaves[numbers] = True
-    keys = np.concatenate(training.svms.rows.map(_leaving, leaves))
-    _forget(training, keys)
-    _leave(training, "y", numbers, len(keys))
+    for s, classes in enumerate(list(training.sets.members)):
+        if not gone.isdisjoint(classes):
+            others = [k for k in classes if k not in gone]
+            left[s] = training.sets.find(others, sizes) if others else -1
+    training.outside = {name: left.get(s, s) for name, s in training.outside.items() if left.get(s, 0) >= 0}
+    leaves = np.isin(training.table.sets, np.array(list(left), dtype=np.intp))
+    come_again = leaves & ~np.isin(training.table.sets, [s for s, other in left.items() if other < 0])
+    X, keys, pairs = joined(training.svms.rows.map(_leaving, leaves, come_again))
+    again = come_again[pairs]
+    sets = np.array([left[s] for s in training.table.sets[pairs[again]].tolist()], dtype=np.intp)
+    names = _forget(training, keys)
+    awaited = training.sets.apart(np.unique(sets))[1]
+    _leave(training, "pair", np.flatnonzero(leaves), len(keys), awaited)
+    return X, sets, [names[key] for key in keys[again].tolist()]
 
 
-def _forget(training: TrainingState, keys: Array) -> None:
-    """Drop the names of rows."""
+def _forget(training: TrainingState, keys: Array) -> dict[int, Hashable]:
+    """Drop the names of rows; returns them by their keys."""
     goes = np.zeros(training.next_key, dtype=bool)
     goes[keys] = True
     all_keys = np.fromiter(training.key_of.values(), np.int64, len(training.key_of))
-    for name in list(compress(training.key_of, goes[all_keys].tolist())):
-        del training.key_of[name]
+    return {
+        training.key_of.pop(name): name for name in list(compress(training.key_of, goes[all_keys].tolist()))
+    }
 
 
-def _leave(training: TrainingState, name: str, values: Array, n: int) -> None:
-    """Take ``n`` rows out. If few stay, what they sum up to is cheaper to find than what the others did."""
+def _leave(training: TrainingState, name: str, values: Array, n: int, awaited: Array | None = None) -> None:
+    """Take ``n`` rows out, whose ``name`` is among ``values``; classes that are ``awaited`` keep their words.
+
+    If few stay, what they sum up to is cheaper to find than what the others did.
+    """
     svms, table = training.svms, training.table
     few_stay = 2 * n > len(svms.rows)
     counter = None if few_stay else svms.counter()
@@ -202,14 +214,15 @@ def _leave(training: TrainingState, name: str, values: Array, n: int) -> None:
     if sums:
         table.count_out(sums[-1])
         svms.count(sums[:-1], -1)
-    _tidy(training)
+    _tidy(training, awaited)
     if few_stay and len(svms.rows):
         svms.recount()
 
 
-def _leaving(block: Block, leaves: Array) -> Array:
-    """The keys of the rows whose class ``leaves``."""
-    return block["key"][leaves[block["y"]]]
+def _leaving(block: Block, leaves: Array, come_again: Array) -> tuple[Array, Array, Array]:
+    """Keys and pairs of the rows whose pair ``leaves``, and the vectors of those that ``come_again``."""
+    rows = np.flatnonzero(leaves[block["pair"]])
+    return block["X"][come_again[block["pair"]]], block["key"][rows], block["pair"][rows]
 
 
 def drop(
@@ -228,12 +241,13 @@ def drop(
     return *(sums or ()), pairs
 
 
-def _tidy(training: TrainingState) -> None:
-    """Let go of empty blocks and classes without rows."""
+def _tidy(training: TrainingState, awaited: Array | None = None) -> None:
+    """Let go of empty blocks and classes without rows, but for those ``awaited``."""
     training.svms.rows.tidy()
-    sizes = training.table.sizes(training.live)
-    if not sizes.all():
-        stays = sizes > 0
+    stays = training.label_sizes()[training.live] > 0
+    if awaited is not None:
+        stays |= np.isin(training.live, awaited)
+    if not stays.all():
         training.live = training.live[stays]
         if training.class_svm is not None:  # their weights go (paper, section 2.6, case 1)
             W = training.class_svm.W[stays]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections import ChainMap
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -25,8 +26,11 @@ from sihash.hashing.anchor_columns import follow_classes
 from sihash.hashing.codebook import make_codebook
 from sihash.hashing.fitted import Fitted
 from sihash.hashing.hash_functions import HashFunctions
+from sihash.hashing.label_probability import MarginHead
+from sihash.hashing.label_sets import LabelSets
 from sihash.hashing.learned_words import learned_codebook
 from sihash.hashing.report import Report, show_log
+from sihash.hashing.row_labels import NOT_LABELLED, RowLabels, read_labels
 from sihash.hashing.settings import Settings
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, class_rates, in_sample
 from sihash.hashing.training_state import NewRows, TrainingState, new_training_state
@@ -49,12 +53,16 @@ PAPER: dict[str, Any] = {
 }
 
 
+# Rows that come again with fewer labels: vectors, label sets, ids.
+Changed = tuple[Array, Array, list[Hashable]]
+
+
 @dataclass(frozen=True)
 class LabelledRows:
     """Checked rows: vectors, labels, ids and keys. Later rows are numbered from ``next_key``."""
 
     X: Any
-    y: Array
+    y: RowLabels
     ids: list[Hashable]
     keys: Array
     next_key: int
@@ -76,6 +84,8 @@ class SIH(HashFunctions, Hasher):
     changed rows only, and the SVMs take just the steps that they then need. Classes keep their code words,
     whatever the size of a change, so codes made before an update go with those made after it. Anchors come
     and go with their classes. Only `fit` and `relearn` draw words again.
+
+    Rows may have several labels, or none (docs/labels.md).
 
     Parameters
     ----------
@@ -130,7 +140,8 @@ class SIH(HashFunctions, Hasher):
     Attributes
     ----------
     classes_ : array
-        Class labels: sorted after `fit`; classes added later follow at the end.
+        Class labels: sorted after `fit`; classes added later follow at the end. Of an indicator matrix, the
+        numbers of the columns that have rows.
     ids_ : list
         Ids of the rows that were learned from, in the order in which they came.
     codes_ : int8 array of shape (n, n_bits)
@@ -228,8 +239,11 @@ class SIH(HashFunctions, Hasher):
     def fit(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
         """Learn hash functions from rows ``X`` and their labels ``y``.
 
-        Labels are of any hashable kind. ``ids`` name the rows for later removal; the default is 0 … n − 1.
-        ``X`` may be a Dask array: see ``engine``.
+        ``y`` has one label a row, of any hashable kind; or a list (or set) of labels for each row; or is an
+        indicator matrix (n × K), whose columns are the classes 0 … K − 1. Rows without a label (None, NaN,
+        −1, an empty list, a row of zeros) are known by their ids and not learned from (docs/labels.md).
+        ``ids`` name the rows for later removal; the default is 0 … n − 1. ``X`` may be a Dask array: see
+        ``engine``.
         """
         settings, engine = self._settings(), open_engine(self.engine, X)
         seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
@@ -248,17 +262,23 @@ class SIH(HashFunctions, Hasher):
         rng: np.random.RandomState,
     ) -> Fitted:
         """Learn everything from these rows: kernel map, words, SVMs."""
-        classes, numbers = labels.encode(rows.y)
-        if len(classes) < 2:
-            raise ValueError(
-                f"SIH needs at least two classes, got 1 class ({classes.tolist()[0]!r}); add rows of another."
-            )
-        rates = class_rates(np.bincount(numbers), settings.training_rows)
-        chosen = np.flatnonzero(in_sample(rows.keys, numbers, rates))
-        names = _names(rows, numbers, chosen) | {"rates": rates}
-        X, y, keys = (rows.X, numbers, rows.keys)
-        if len(chosen) < len(numbers):
-            X, y, keys = X[chosen], y[chosen], keys[chosen]
+        classes, numbers = labels.encode(rows.y.flat)
+        if len(classes) < 2 or rows.y.form is None:
+            raise ValueError(_too_few_classes(classes, rows.y))
+        label_sets, sizes = LabelSets((k,) for k in range(len(classes))), np.bincount(numbers)
+        sets = label_sets.of_rows(numbers, rows.y.counts, sizes)
+        labelled = np.flatnonzero(sets >= 0)
+        y = label_sets.home[sets[labelled]]
+        rates = class_rates(np.bincount(y, minlength=len(classes)), settings.training_rows)
+        sampled = in_sample(rows.keys[labelled], y, rates)
+        chosen = labelled[sampled]
+        names = _names(rows, sets, chosen) | {"rates": rates, "sets": label_sets}
+        names |= {"labels": classes.tolist(), "form": rows.y.form}
+        X, keys = rows.X, rows.keys
+        if len(chosen) < len(sets):
+            X, y, sets, keys = X[chosen], y[sampled], sets[chosen], keys[chosen]
+            sizes = label_sets.hold(sets, np.arange(len(classes))).sum(axis=0)
+        new = NewRows(X, sets, y, keys)
         with team():
             with report.phase("kernel"):
                 kernel = self._make_kernel(X, y, rng)
@@ -266,11 +286,9 @@ class SIH(HashFunctions, Hasher):
                     kernel = replace(kernel, made_of=renamed(kernel.made_of, keys))
                 report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
             with report.phase("words"):
-                words = self._make_words(kernel, X, y, settings.balance, rng)
+                words = self._make_words(kernel, new, label_sets, np.maximum(sizes, 1), settings.balance, rng)
             with report.phase("kernel"):
-                training = new_training_state(
-                    settings, engine, kernel, NewRows(X, y, keys), classes.tolist(), words, names
-                )
+                training = new_training_state(settings, engine, kernel, new, words, names)
             training.run(report)
         return Fitted.of(training, report, rng)
 
@@ -287,7 +305,7 @@ class SIH(HashFunctions, Hasher):
         return self.update(remove=ids)
 
     def remove_classes(self, class_labels: Iterable[Hashable]) -> Self:
-        """Remove classes, or one, with all their rows and update the hash functions."""
+        """Remove classes, or one, and update the hash functions: a row goes when it has no other label."""
         return self.update(remove_classes=class_labels)
 
     def update(
@@ -299,11 +317,16 @@ class SIH(HashFunctions, Hasher):
         remove: Iterable[Hashable] = (),
         remove_classes: Iterable[Hashable] = (),
     ) -> Self:
-        """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join."""
+        """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join.
+
+        So a row gets other labels by leaving and joining under its id. Labels come in the form that they had
+        in `fit`.
+        """
         training, gone = self._training_to_update(), list(remove)
         gone_classes = labels.several(remove_classes)
         if X is not None:
             X, y = _check_training(self, X, y, reset=False)
+            y = y.in_form(training.form)
         elif y is not None or ids is not None:
             raise ValueError("Expected rows X for these labels or ids, got None.")
         elif not gone and not gone_classes:
@@ -319,9 +342,9 @@ class SIH(HashFunctions, Hasher):
                 if gone:
                     row_ids.check_known(gone, twin.all_ids())
                     row_changes.leave_rows(twin, gone)
-                self._leave_classes(twin, gone_classes)
-                report.n_removed = training.n_known - twin.n_known
-                new = None if X is None else self._arrivals(twin, X, y, ids)
+                changed = self._leave_classes(twin, gone_classes)
+                new = None if X is None and changed is None else self._arrivals(twin, X, y, ids, changed)
+                report.n_removed = training.n_known + report.n_added - twin.n_known
                 _check_classes(twin, new)
                 if new is not None and len(new.y) > len(twin.svms.rows):
                     twin.svms.forget()  # most rows are new: a start from 0 takes fewer steps
@@ -334,16 +357,34 @@ class SIH(HashFunctions, Hasher):
                     row_changes.join(twin, new, rng, learned)
             return self._run(twin, report, rng)
 
-    def _arrivals(self, twin: TrainingState, X: Array, y: Array, ids: Iterable[Hashable] | None) -> NewRows:
-        if not len(twin.live):
+    def _arrivals(
+        self,
+        twin: TrainingState,
+        X: Array | None,
+        y: RowLabels | None,
+        ids: Iterable[Hashable] | None,
+        changed: Changed | None,
+    ) -> NewRows:
+        """Rows that come, and behind them those that come again with fewer labels."""
+        if not len(twin.svms.rows):
             raise ValueError("This update would replace every row: fit again instead.")
-        names = row_ids.new_ids(ids, len(X), twin.next_key, twin.all_ids())
-        return row_changes.arrivals(twin, X.astype(np.float32, copy=False), _as_list(y), names)
+        parts = [] if changed is None else [changed]
+        if X is not None and y is not None:
+            taken = ChainMap(twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts))
+            names = row_ids.new_ids(ids, len(X), twin.next_key, taken)
+            parts.insert(0, (X.astype(np.float32, copy=False), row_changes.set_numbers(twin, y), names))
+        all_X, sets, all_ids = zip(*parts, strict=True)
+        return row_changes.arrivals(
+            twin,
+            all_X[0] if len(parts) == 1 else np.concatenate(all_X),
+            np.concatenate(sets),
+            [name for names in all_ids for name in names],
+        )
 
-    def _leave_classes(self, twin: TrainingState, gone: list[Hashable]) -> None:
+    def _leave_classes(self, twin: TrainingState, gone: list[Hashable]) -> Changed | None:
         numbers = np.intersect1d(self._numbers_to_remove(gone), twin.live)
-        if len(numbers):
-            row_changes.leave_classes(twin, numbers)
+        changed = row_changes.leave_classes(twin, numbers) if len(numbers) else None
+        return changed if changed is not None and len(changed[0]) else None
 
     def relearn(self) -> Self:
         """Learn everything again from the rows that it knows, words too: codes made before are void then.
@@ -354,7 +395,7 @@ class SIH(HashFunctions, Hasher):
         before, settings = self._training_to_update(), self._settings()
         X, y, ids = self.training_set()
         keys = np.sort(before.svms.rows.column("key"))
-        rows = LabelledRows(X, labels.as_labels(y, len(X)), ids, keys, before.next_key)
+        rows = LabelledRows(X, read_labels(y, len(X)), ids, keys, before.next_key)
         report, rng = Report("relearn", verbose=self._is_verbose()), copy.deepcopy(self._rng)
         fitted = self._learn(replace(settings, training_rows="all"), before.engine, rows, report, rng)
         # The rows outside the sample stay there.
@@ -362,11 +403,7 @@ class SIH(HashFunctions, Hasher):
         number_of = {label: k for k, label in enumerate(after.labels)}
         for k in before.live:
             after.rates[number_of[before.labels[k]]] = before.rates[k]
-        after.outside = {
-            name: number_of[before.labels[k]]
-            for name, k in before.outside.items()
-            if before.labels[k] in number_of
-        }
+        after.outside = {name: after.set_of(before, s, number_of) for name, s in before.outside.items()}
         after.settings = settings
         return self._take(fitted)
 
@@ -443,11 +480,13 @@ class SIH(HashFunctions, Hasher):
         check_is_fitted(self)
         return list(self._training_to_update().key_of) if self._stored is None else self._stored.ids
 
-    def training_set(self) -> tuple[Array, list[Hashable], list[Hashable]]:
-        """The rows that the hasher knows now, in the order of ``ids_``: ``(X, labels, ids)``."""
+    def training_set(self) -> tuple[Array, Any, list[Hashable]]:
+        """The rows that the hasher knows now, in the order of ``ids_``: ``(X, labels, ids)``.
+
+        Labels have the form of those in `fit`; lists come as sets.
+        """
         training = self._training_to_update()
-        y = [training.labels[int(k)] for k in training.in_order("y")]
-        return training.in_order("X"), y, self.ids_
+        return training.in_order("X"), training.form.give(training.row_labels()), self.ids_
 
     # Files.
 
@@ -504,7 +543,7 @@ class SIH(HashFunctions, Hasher):
         """Fitted when first asked for, from the rows that the training holds."""
         return super()._calibrated() if self._training is None else self._training.calibrate()
 
-    def _margin_head(self) -> Array:
+    def _margin_head(self) -> MarginHead:
         """Learned when first asked for, as the calibration."""
         check_is_fitted(self)
         return super()._margin_head() if self._training is None else self._training.class_margins()
@@ -554,47 +593,58 @@ class SIH(HashFunctions, Hasher):
         )
 
     def _make_words(
-        self, kernel: KernelMap, X: Any, y: Array, balance: float, rng: np.random.RandomState
+        self,
+        kernel: KernelMap,
+        rows: NewRows,
+        label_sets: LabelSets,
+        sizes: Array,
+        balance: float,
+        rng: np.random.RandomState,
     ) -> Array:
+        """Words of the classes, of which ``sizes`` counts the rows."""
         if isinstance(self.codebook, str) and self.codebook == "learned":
-            return learned_codebook(kernel, X, y, self.n_bits, balance, rng)
-        return make_codebook(self.codebook, self.n_bits, np.bincount(y), balance, rng)
+            return learned_codebook(kernel, rows, label_sets, sizes, self.n_bits, balance, rng)
+        return make_codebook(self.codebook, self.n_bits, sizes, balance, rng)
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
         return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng, self.kernel)
 
 
-def _check_training(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[Any, Array]:
+def _check_training(estimator: BaseEstimator, X: Any, y: Any, reset: bool) -> tuple[Any, RowLabels]:
     """Rows and labels to learn from; ``estimator`` knows their features, or with ``reset`` notes them."""
     if isinstance(X, Matrix):  # checked where it lies
         validate_data(estimator, X, skip_check_array=True, reset=reset)
-        return X, labels.as_labels(y, len(X))
+        return X, read_labels(y, len(X))
     # Of the rows of a fit the kernel map takes the mean anyway, and sees there whether all are finite.
     seen_later = reset and isinstance(X, np.ndarray) and X.dtype == np.float32
     X = validate_data(
         estimator, X, dtype=[np.float32, np.float64], reset=reset, ensure_all_finite=not seen_later
     )
     check_float32(X)
-    return X, labels.as_labels(y, len(X))
+    return X, read_labels(y, len(X))
 
 
-def _names(rows: LabelledRows, numbers: Array, chosen: Array) -> dict[str, Any]:
+def _names(rows: LabelledRows, sets: Array, chosen: Array) -> dict[str, Any]:
     """What a training state keeps of the ids of rows, of which the ``chosen`` are learned from."""
     keys, ids = rows.keys.tolist(), rows.ids
     if len(chosen) == len(ids):
         return {"key_of": dict(zip(ids, keys, strict=True)), "next_key": rows.next_key, "outside": {}}
     key_of = {ids[k]: keys[k] for k in chosen}
-    outside = {name: number for name, number in zip(ids, numbers.tolist(), strict=True) if name not in key_of}
+    outside = {name: number for name, number in zip(ids, sets.tolist(), strict=True) if name not in key_of}
     return {"key_of": key_of, "next_key": rows.next_key, "outside": outside}
 
 
 def _check_classes(twin: TrainingState, new: NewRows | None) -> None:
-    n_classes = len(twin.live if new is None else np.union1d(twin.live, new.y))
+    coming = () if new is None else twin.sets.apart(np.unique(new.sets))[1]
+    n_classes = len(np.union1d(twin.live, coming))
     if n_classes < 2:
         raise ValueError(
             f"This removal would leave {n_classes} class(es); hashing needs two or more. Nothing was changed."
         )
 
 
-def _as_list(y: Array) -> list[Hashable]:
-    return list(y.tolist()) if y.dtype != object else list(y)
+def _too_few_classes(classes: Array, y: RowLabels) -> str:
+    n = int(np.count_nonzero(y.counts == 0))
+    found = f"got 1 class ({classes.tolist()[0]!r})" if len(classes) else "got none"
+    hint = f" {n:,} rows count as not labelled: {NOT_LABELLED}." if n else ""
+    return f"SIH needs at least two classes, {found}; add rows of another.{hint}"

@@ -54,11 +54,15 @@ def incremental(hasher: SIH, change: Change) -> SIH:
 def from_scratch(hasher: SIH, change: Change) -> SIH:
     """Learn hash functions from scratch on the changed collection, with the parameters of ``hasher``."""
     gone, gone_classes = set(change.remove_ids), set(change.remove_classes)
-    X, y, ids = hasher.training_set()
-    stays = [k for k in range(len(y)) if ids[k] not in gone and y[k] not in gone_classes]
-    X, y, ids = X[stays], [y[k] for k in stays], [ids[k] for k in stays]
+    X, _, ids = hasher.training_set()
+    training = hasher._training_to_update()
+    left = [tuple(k for k in own if k not in gone_classes) for own in training.row_labels()]
+    stays = [k for k, own in enumerate(left) if own and ids[k] not in gone]
+    X, ids = X[stays], [ids[k] for k in stays]
+    y: Any = list(training.form.give([left[k] for k in stays]))
     if change.X is not None:
-        first = hasher._training_to_update().next_key
-        new = row_ids.new_ids(change.ids, len(change.X), first, dict.fromkeys(ids, 0))
+        new = row_ids.new_ids(change.ids, len(change.X), training.next_key, dict.fromkeys(ids, 0))
         X, y, ids = np.concatenate([X, np.asarray(change.X)]), y + list(change.y), ids + new
+    if training.form.kind == "indicators":
+        y = np.array(y)
     return clone(hasher).fit(X, y, ids=ids)
