@@ -197,9 +197,7 @@ def forget(root, where):
     catalogue.close()
 
 
-@pytest.mark.parametrize(
-    "kind", ["hash", "training-state", "training", "codes", "rows", "vectors", "sketcher"]
-)
+@pytest.mark.parametrize("kind", ["hash", "training-state", "training", "codes", "rows", "vectors", "sketcher"])
 def test_files_that_are_not_named_are_missed(lived_in, kind):
     db, _ = lived_in
     db.close()

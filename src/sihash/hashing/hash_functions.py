@@ -16,6 +16,7 @@ from sihash.hashing.class_probability import margin_proba, margin_scores
 from sihash.hashing.objective import Objective
 from sihash.hashing.training_state import second_stage
 from sihash.kernel import KernelMap
+from sihash.modelfile import Entries
 
 
 class HashFunctions(Hasher):
@@ -87,20 +88,22 @@ class HashFunctions(Hasher):
         }
         return header, tensors
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         self.classes_ = labels.from_json(header["classes"])
         self.kernel_ = KernelMap(
             tensors["mean"],
             tensors["anchors"],
-            header["width"],
+            header.number("width"),
             header["kernel"],
             tensors["anchor_classes"] if len(tensors["anchor_classes"]) else None,
         )
+        if tensors["anchor_classes"].size:
+            check_shapes(tensors, {"anchor_classes": (len(tensors["anchors"]),)})
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
         check_shapes(tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)})
         self._calibration, self._margins = tensors["calibration"], tensors["class_margins"]
         self.objective_ = Objective(
-            *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
+            *(header["objective"].number(name) for name in ("multiclass", "binary", "balance"))
         )
