@@ -1,4 +1,4 @@
-"""Nothing but `sihash.database.files` writes, renames or deletes in a database: fault injection sees it all."""
+"""Nothing but `sihash.database.files` writes, renames or deletes in a database: fault injection sees all."""
 
 from __future__ import annotations
 
