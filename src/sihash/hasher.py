@@ -52,12 +52,24 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
                 f"{path} holds a {header.get('class')} model; open it with {header.get('class')}.load."
             )
         arrays = {k.removeprefix("param."): v for k, v in tensors.items() if k.startswith("param.")}
+        _check_params(cls().get_params(deep=False), header)
+        modelfile.check_numbers(tensors)
         hasher = cls(**{**header["params"], **arrays, **params})
-        hasher.n_features_in_ = int(header["n_features_in"])
+        hasher.n_features_in_ = int(header.number("n_features_in"))
         if "feature_names_in" in header:
-            hasher.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+            names = header.list("feature_names_in")
+            hasher.feature_names_in_ = np.array(names, dtype=object)
+            if len(names) != hasher.n_features_in_:
+                raise header.wrong("feature_names_in", f"{hasher.n_features_in_} names were expected")
         modelfile.check_shapes(tensors, {"mean": (hasher.n_features_in_,)})
-        hasher._set_state(header, tensors)
+        try:
+            hasher._set_state(header, tensors)
+        except modelfile.ModelFileError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise modelfile.ModelFileError(
+                f"{path} is not a model file that save wrote: its entries do not fit each other ({error})."
+            ) from error
         return hasher
 
     def _write(self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
@@ -88,8 +100,22 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         raise NotImplementedError
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: modelfile.Entries, tensors: modelfile.Entries) -> None:
         raise NotImplementedError
+
+
+def _check_params(defaults: dict[str, Any], header: modelfile.Entries) -> None:
+    """Refuse parameters that the class does not have, and None or NaN where it takes neither."""
+    params = header["params"]
+    if not isinstance(params, modelfile.Entries):
+        raise header.wrong("params", f"parameters were expected, got {params!r}")
+    for name, value in params.items():
+        if name not in defaults:
+            raise params.wrong(f"params.{name}", "there is no such parameter")
+        if (value is None and defaults[name] is not None) or value != value:
+            raise params.wrong(f"params.{name}", f"a value was expected, got {value!r}")
+        if isinstance(value, dict):
+            raise params.wrong(f"params.{name}", f"such a value was not expected: {value!r}")
 
 
 def _split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -149,6 +149,8 @@ def _storable(item: Any) -> Any:
 
 def from_json(stored: dict[str, Any]) -> Array:
     """The inverse of `to_json`: JSON lists were tuples."""
+    if not isinstance(stored["dtype"], str) or not isinstance(stored["values"], list):
+        raise ValueError("'dtype' must be a type and 'values' a list of labels or ids")
     if stored["dtype"] != "object":
         return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
     return object_array([_as_tuple(v) for v in stored["values"]])

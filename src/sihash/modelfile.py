@@ -7,8 +7,10 @@ stands with that digest written as 64 zeros. A flipped byte anywhere changes the
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,23 @@ class Entries(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         raise ModelFileError(f"{self._path} is not a model file that sihash wrote: it lacks {name!r}.")
 
+    def number(self, name: str) -> float:
+        """A number that is neither NaN nor infinite."""
+        value = self[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise self.wrong(name, f"{name!r} must be a finite number, got {value!r}")
+        return value
+
+    def list(self, name: str) -> builtins.list[Any]:
+        value = self[name]
+        if not isinstance(value, builtins.list):
+            raise self.wrong(name, f"{name!r} must be a list, got {value!r}")
+        return value
+
+    def wrong(self, name: str, why: object) -> ModelFileError:
+        """The error that the entry ``name`` is not what a reader can use."""
+        return ModelFileError(f"{self._path} is not a model file that sihash wrote: at {name!r}, {why}.")
+
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
     """Write a model so that ``path`` holds the old file or the new one, whole, whatever happens."""
@@ -52,7 +71,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[st
             file.write(piece)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+def read(path: str | os.PathLike[str]) -> tuple[Entries, Entries]:
     """Read a model; raises `ModelFileError` with one sentence unless every byte is as it was written.
 
     The same error is raised when a header entry or tensor is asked for that the file does not hold.
@@ -85,6 +104,36 @@ def check_shapes(tensors: dict[str, Array], wanted: dict[str, tuple[int, ...]]) 
             )
 
 
+# Tensors of whole numbers; those of other names are numbers with a fraction.
+WHOLE = {
+    "anchor_classes",
+    "features",
+    "generator",
+    "keys",
+    "machines.gram_rows",
+    "machines.newest",
+    "made_of",
+    "outside",
+    "words",
+}
+
+
+def check_numbers(tensors: Entries) -> None:
+    """Refuse NaN, whole numbers where fractions were saved, and the other way round.
+
+    Infinite numbers are refused but where trees and solvers have them for "no bound".
+    """
+    for name, tensor in tensors.items():
+        group, _, own = name.partition(".")
+        if tensor.dtype.kind == "f":
+            unbounded = name == "thresholds" or group == "machines"
+            if np.isnan(tensor).any() or not (unbounded or np.isfinite(tensor).all()):
+                raise tensors.wrong(name, "numbers are NaN or infinite")
+        whole = name in WHOLE or (group == "rows" and own != "X") or own.startswith("pi")
+        if group != "param" and tensor.dtype.kind not in ("iu" if whole else "f"):
+            raise tensors.wrong(name, f"numbers of another type were expected than {tensor.dtype}")
+
+
 def _metadata(blob: bytearray) -> dict[str, str]:
     length = int.from_bytes(blob[:8], "little")
     if len(blob) < 8 or length > len(blob) - 8:
@@ -105,7 +154,7 @@ def _check_digest(path: str | os.PathLike[str], blob: bytearray, metadata: dict[
 
 def _content(
     path: str | os.PathLike[str], blob: bytearray, metadata: dict[str, str]
-) -> tuple[dict[str, Any], dict[str, Array]]:
+) -> tuple[Entries, Entries]:
     """Header and tensors. A right digest says that nothing was altered, not that we wrote it."""
     try:
         header = json.loads(metadata["header"], object_hook=lambda entries: Entries(path, entries))

@@ -13,6 +13,7 @@ from sihash._typing import Array
 from sihash.baselines.itq import ITQHasher
 from sihash.baselines.training import check_labelled_rows, one_hot
 from sihash.checks import check_count
+from sihash.modelfile import Entries
 
 
 class CCAITQ(ITQHasher):
@@ -82,7 +83,7 @@ class CCAITQ(ITQHasher):
         header, tensors = super()._state()
         return {**header, "classes": labels.to_json(self.classes_)}, tensors
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         super()._set_state(header, tensors)
         self.classes_ = labels.from_json(header["classes"])
 

@@ -17,7 +17,7 @@ from sihash.baselines.trees import Forest, TreeBooster, join
 from sihash.checks import check_count
 from sihash.hasher import Hasher
 from sihash.kernel import normalise
-from sihash.modelfile import ModelFileError, check_shapes
+from sihash.modelfile import Entries, ModelFileError, check_shapes
 
 
 class FastHash(Hasher):
@@ -118,7 +118,7 @@ class FastHash(Hasher):
         tensors = {"mean": self.mean_, "features": f.features, "thresholds": f.thresholds, "leaves": f.leaves}
         return {"classes": labels.to_json(self.classes_)}, tensors
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         self.classes_ = labels.from_json(header["classes"])
         self.mean_ = tensors["mean"]
         bits, trees, nodes = tensors["features"].shape

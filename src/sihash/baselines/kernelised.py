@@ -8,6 +8,7 @@ from sihash import labels
 from sihash._typing import Array
 from sihash.hasher import Hasher
 from sihash.kernel import KernelMap
+from sihash.modelfile import Entries, check_shapes
 
 
 class KernelHasher(Hasher):
@@ -29,7 +30,8 @@ class KernelHasher(Hasher):
         tensors = {"mean": self.kernel_.mean, "anchors": self.kernel_.anchors, "coef": self.coef_}
         return header, tensors
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         self.classes_ = labels.from_json(header["classes"])
-        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header["width"])
+        self.kernel_ = KernelMap(tensors["mean"], tensors["anchors"], header.number("width"))
+        check_shapes(tensors, {"coef": (self.kernel_.n_features_out, self.n_bits)})
         self.coef_ = tensors["coef"]

@@ -7,6 +7,7 @@ from typing import Any
 from sihash._typing import Array
 from sihash.hasher import Hasher
 from sihash.kernel import normalise
+from sihash.modelfile import Entries, check_shapes
 
 
 class LinearHasher(Hasher):
@@ -27,7 +28,9 @@ class LinearHasher(Hasher):
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return {}, {"mean": self.mean_, "coef": self.coef_, "intercept": self.intercept_}
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
+        bits = len(tensors["intercept"])
+        check_shapes(tensors, {"coef": (self.n_features_in_, bits), "intercept": (self.n_bits,)})
         self.mean_, self.coef_, self.intercept_ = tensors["mean"], tensors["coef"], tensors["intercept"]
 
     def __sklearn_tags__(self) -> Any:

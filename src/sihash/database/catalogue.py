@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
 from sihash.database.files import Written
@@ -89,7 +89,7 @@ COUNTED = [table for table in TABLES if table != "operations"]  # its own count 
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Operation:
     """One change of the database: ``version`` is the model in force after it, ``target`` what it undid."""
 
@@ -98,8 +98,18 @@ class Operation:
     at: str
     version: int
     target: int | None
-    totals: dict[str, list[int]]
-    details: dict[str, Any]
+    _totals: str
+    _details: str
+
+    # There may be thousands of operations, and of most nobody asks for these.
+
+    @property
+    def totals(self) -> dict[str, list[int]]:
+        return cast(dict[str, list[int]], json.loads(self._totals))
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        return cast(dict[str, Any], json.loads(self._details))
 
 
 def checksum(values: Sequence[Any]) -> int:
@@ -242,12 +252,7 @@ class Catalogue:
 
     def operations(self, after: int = 0) -> list[Operation]:
         """The operations after number ``after``, in order and without a gap."""
-        found = [
-            Operation(number, kind, at, version, target, json.loads(totals), json.loads(details))
-            for number, kind, at, version, target, totals, details in self.rows(
-                "operations", "number > ?", (after,)
-            )
-        ]
+        found = [Operation(*row) for row in self.rows("operations", "number > ?", (after,))]
         numbers = range(after + 1, self.last_operation() + 1)  # damage may have made it any number
         if len(found) != len(numbers) or any(o.number != n for o, n in zip(found, numbers, strict=True)):
             raise self.corrupt("operations are missing")
@@ -309,7 +314,7 @@ class Catalogue:
                 f"{self.path} has format {made}, older than the {FORMAT} that this sihash reads; "
                 "export it with the sihash that made it, and create it again."
             )
-        totals = self.operations()[-1].totals
+        totals = self.operations(last - 1)[-1].totals  # a snapshot reads the others
         deep = checked_items is None or totals["items"][0] <= checked_items
         for table in COUNTED:
             if deep or table not in ("items", "thumbnails"):

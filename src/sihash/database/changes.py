@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import learning, relabelled, segments, training_vectors
+from sihash.database import kept_versions, learning, relabelled, segments, small_segments, training_vectors
 from sihash.database.answers import AddReport, CompactReport, Id, RelabelReport, RemoveReport, UndoReport
 from sihash.database.catalogue import FORMAT, Catalogue
 from sihash.database.columns import check_kinds, joined
@@ -199,6 +199,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
             writer.insert_removed(np.array([present.number for present in source.replaced], dtype=np.int64))
             writer.finish(new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
+            small_segments.merge(writer, snapshot, new, version)
             writer.commit("add", version, _about(source, first, n))
         else:
             writer.catalogue.rollback()
@@ -244,7 +245,10 @@ def undo(reader: Reader) -> UndoReport:
     with _changing(reader) as (writer, snapshot):
         target = snapshot.log.undoable()
         if target is None:
-            raise DatabaseError("There is nothing to undo: no operation since the creation or a compaction.")
+            raise DatabaseError(
+                "There is nothing to undo: no operation since the creation or a compaction, or "
+                f"{kept_versions.UNDOABLE} updates were taken back, and the models before are not kept."
+            )
         is_update = target.kind == "update"
         version = snapshot.log.version_before(target.number) if is_update else snapshot.version
         writer.commit("undo", version, {"undone": target.kind}, target.number)
@@ -276,7 +280,7 @@ def compact(reader: Reader) -> CompactReport:
             n_new = sum(_merge(writer, run, stays) for run in runs)
             merged = [segment.number for run in runs for segment in run]
             relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])
-            _delete_segments(writer.catalogue, merged)
+            small_segments.delete_segments(writer.catalogue, merged)
             _delete_old_files(root, writer.catalogue, snapshot, dead)
             writer.catalogue.delete("removed", "1")
             writer.insert_removed(dead[np.isin(dead, learned)])
@@ -338,9 +342,3 @@ def _delete_old_files(root: Path, catalogue: Catalogue, snapshot: Snapshot, dead
             keep = version == snapshot.version
         if not keep:
             catalogue.delete("files", f"path = '{file.path}'")
-
-
-def _delete_segments(catalogue: Catalogue, numbers: list[int]) -> None:
-    for number in numbers:
-        catalogue.delete("files", f"segment = {number}")
-        catalogue.delete("segments", f"number = {number}")

@@ -234,13 +234,18 @@ class ImageDatabase:
         return self._read(lambda snapshot: snapshot.n_items)
 
     def _read(self, work: Callable[[Snapshot], Result]) -> Result:
-        """``work`` on the database as it is now; again if a compaction or a restoring came in between."""
+        """``work`` on the database as it is now; again if files went meanwhile, or a copy was restored."""
+        again = False
         while True:
             with self._reader.current() as snapshot:
                 operation = snapshot.operation
                 try:
+                    if again:  # additions may come faster than it works: it keeps hold of all files
+                        for segment in snapshot.places.segments:
+                            segment.hold()
                     return work(snapshot)
                 except (CorruptFile, DatabaseBusy):
+                    again = True
                     catalogue = self._reader.catalogue
                     if catalogue is snapshot.catalogue and catalogue.last_operation() == operation:
                         raise

@@ -32,19 +32,24 @@ def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateRepo
     ):
         snapshot = Snapshot(root, catalogue)
         encoder, version = Encoder(snapshot.hasher), snapshot.version
-        old = [s for s in snapshot.places.segments if s.alive.any() and s.code_version < version]
         n_items = n_bytes = 0
-        for k, segment in enumerate(old):
-            progress("encoding", k / len(old))
+        while old := [s for s in snapshot.places.segments if s.alive.any() and s.code_version < version]:
+            progress("encoding", n_items / snapshot.n_items)
+            segment = old[0]
             codes = encoder.codes(segment)
             file = segments.write_codes(root, segment.number, version, codes)
             with writing(root, updating=True, of=catalogue, keep={file.path}) as writer:
                 check_in_force(writer.catalogue, snapshot)
-                writer.adopt("codes", file, segment.number, version)
-                details = {"segments": [segment.number], "is_last": k == len(old) - 1}
-                writer.commit("reencode", version, details)
-            n_items += int(segment.alive.sum())
-            n_bytes += file.size
+                if writer.catalogue.rows("segments", "number = ?", (segment.number,)):
+                    writer.adopt("codes", file, segment.number, version)
+                    details = {"segments": [segment.number], "is_last": len(old) == 1}
+                    writer.commit("reencode", version, details)
+                    n_items += int(segment.alive.sum())
+                    n_bytes += file.size
+                else:  # an addition has merged it with others, which are next
+                    writer.catalogue.rollback()
+            if not snapshot.advance(catalogue):
+                snapshot = Snapshot(root, catalogue)
         progress("encoding", 1.0)
     seconds = report.seconds | {"encoding again": time.perf_counter() - start}
     return replace(

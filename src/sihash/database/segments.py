@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,13 +29,14 @@ FOLDER = "segments"
 class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
-    ``alive`` says which of them are part of the collection now, ``classes`` are their labels of now; nothing
-    else changes. ``codes`` were made by ``code_version``, which may be older than the model in force.
+    ``operations`` are the numbers of those that brought each item. ``alive`` says which of them are part of
+    the collection now, ``classes`` are their labels of now; nothing else changes. ``codes`` were made by
+    ``code_version``, which may be older than the model in force.
     """
 
     root: Path
     number: int
-    operation: int
+    operations: Array
     rows: Array
     features: Written
     codes: Array
@@ -58,6 +59,23 @@ class Segment:
     def classes(self) -> Array:
         """Class numbers; items that were relabelled have others than in ``rows``."""
         return self.rows["class"].copy()
+
+    @cached_property
+    def span(self) -> tuple[int, int]:
+        """The first and the last operation that brought items."""
+        return int(self.operations.min()), int(self.operations.max())
+
+    def set_alive(self, operation: int, alive: bool) -> None:
+        """Let the items that an operation brought live, or not."""
+        first, last = self.span
+        if first == last == operation:
+            self.alive[:] = alive
+        elif first <= operation <= last:
+            self.alive[self.operations == operation] = alive
+
+    def hold(self) -> None:
+        """Keep hold of the files, whoever deletes them: they are mapped, or in memory."""
+        _ = self.vectors, self.columns
 
     @property
     def is_relabelled(self) -> bool:
@@ -96,6 +114,12 @@ def write_rows(root: Path, number: int, rows: Array) -> Written:
     return files.write_array(root, name, rows.shape, ROW, [rows])
 
 
+def write_operations(root: Path, number: int, operations: Array) -> Written:
+    """File of the operations that brought the items of a segment, where they are several."""
+    name = files.unique_name(f"{FOLDER}/{number:06d}.operations", "npy")
+    return files.write_array(root, name, operations.shape, np.int64, [operations])
+
+
 def make_rows(ids: Array, classes: Array, sketches: Array) -> Array:
     rows = np.empty(len(ids), dtype=ROW)
     rows["id"], rows["class"], rows["sketch"] = ids, classes, sketches
@@ -121,9 +145,10 @@ class Places:
         self.segments: list[Segment] = []
         self.take(segments)
 
-    def take(self, more: Sequence[Segment]) -> None:
-        """Take up segments that came later."""
-        self.segments = sorted([*self.segments, *more], key=lambda segment: int(segment.ids[0]))
+    def take(self, more: Sequence[Segment], gone: Set[int] = frozenset()) -> None:
+        """Take up segments that came later, and let go of those with numbers in ``gone``."""
+        stay = [segment for segment in self.segments if segment.number not in gone]
+        self.segments = sorted([*stay, *more], key=lambda segment: int(segment.ids[0]))
         self._first = np.array([segment.ids[0] for segment in self.segments], dtype=np.int64)
 
     def find(self, ids: Array) -> list[tuple[Segment, Array, Array]]:
@@ -211,7 +236,8 @@ class Places:
         for segment, places, own in found:
             codes[places] = segment.codes[own]
         first = found[0][0]
-        one = Segment(first.root, 0, 0, rows, first.features, codes, self.alive(ids))
+        no_operations = np.zeros(len(ids), dtype=np.int64)
+        one = Segment(first.root, 0, no_operations, rows, first.features, codes, self.alive(ids))
         one.vectors = vectors
         return Places([one])
 

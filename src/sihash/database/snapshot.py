@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
@@ -41,31 +41,36 @@ class Log:
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations: dict[int, Operation] = {}
         self.undone: set[int] = set()
+        self.next_number = 0  # numbers are never given twice, not even those of undone additions
+        self.next_id = 0  # the next number that can be an id: past every one that a user has given
+        self._columns: Counter[tuple[str, str]] = Counter()  # in how many additions each was
+        self._learned: dict[int, Operation] = {}  # by version
+        self._undone_versions: set[int] = set()
         for operation in operations:
             self.append(operation)
 
     def append(self, operation: Operation) -> None:
         self.operations[operation.number] = self.last = operation
+        if operation.kind in ("create", "add"):
+            about = operation.details
+            self.next_number = max(self.next_number, about["first_id"] + about["n_added"])
+            self.next_id = max(self.next_id, self.next_number, about["largest_id"] + 1)
+            if about["columns"]:
+                self._columns.update(about["columns"].items())
+        if operation.kind in ("create", "update"):
+            self._learned[operation.version] = operation
         if operation.kind == "undo" and operation.target is not None:
             self.undone.add(operation.target)
-
-    @property
-    def next_number(self) -> int:
-        """Numbers are never given twice, not even those of undone additions."""
-        stops = (o.details["first_id"] + o.details["n_added"] for o in self.of_kind("create", "add"))
-        return max(stops, default=0)
-
-    @property
-    def next_id(self) -> int:
-        """The next number that can be an id: past every one that a user has given."""
-        given = (o.details["largest_id"] + 1 for o in self.of_kind("create", "add"))
-        return max(self.next_number, *given)
+            target = self.operations[operation.target]
+            if target.kind == "add":
+                self._columns.subtract(target.details["columns"].items())
+            if target.kind == "update":
+                self._undone_versions.add(target.version)
 
     @property
     def columns(self) -> dict[str, str]:
         """Names and kinds of the columns."""
-        came = [o for o in self.of_kind("create", "add") if o.number not in self.undone]
-        return {name: kind for o in came for name, kind in o.details["columns"].items()}
+        return {name: kind for (name, kind), n in self._columns.items() if n > 0}
 
     @property
     def next_version(self) -> int:
@@ -75,18 +80,21 @@ class Log:
         return [o for o in self.operations.values() if o.kind in kinds]
 
     def undoable(self) -> Operation | None:
-        """The last operation that can be taken back: none before a compaction or the creation."""
-        for number in sorted(self.operations, reverse=True):
-            operation = self.operations[number]
+        """The last operation that can be taken back: none before a compaction or the creation.
+
+        Nor an update whose version before is not kept (`sihash.database.kept_versions`).
+        """
+        for number, operation in reversed(self.operations.items()):
             if operation.kind in ("create", "compact"):
                 return None
             if operation.kind not in ("undo", "reencode") and number not in self.undone:
-                return operation
+                is_lost = operation.kind == "update" and self.version_before(number) < self.oldest_version
+                return None if is_lost else operation
         return None
 
     def learned(self, version: int) -> Operation:
         """The operation that a version was learned by."""
-        return next(o for o in reversed(self.of_kind("create", "update")) if o.version == version)
+        return self._learned[version]
 
     def words_from(self, version: int) -> int:
         """The version at which the words of a version were drawn: codes made since then go with it."""
@@ -100,11 +108,25 @@ class Log:
 
     def has_valid_codes(self, version: int, now: int) -> bool:
         """Whether codes by ``version`` go with the hash functions of the version ``now``."""
-        gone = {self.operations[number].version for number in self.undone if self._is_update(number)}
-        return self.words_from(now) <= version <= now and version not in gone
+        return self.is_valid(version, self.words_from(now), now)
 
-    def _is_update(self, number: int) -> bool:
-        return self.operations[number].kind == "update"
+    def is_valid(self, version: int, words: int, now: int) -> bool:
+        """As `has_valid_codes`, of a version ``now`` whose words were drawn at the version ``words``."""
+        return words <= version <= now and not self.is_undone(version)
+
+    @property
+    def oldest_version(self) -> int:
+        """The first version whose files are kept."""
+        latest = self._learned[max(self._learned)]
+        return int(latest.details.get("oldest", 0))
+
+    def versions_in_force(self) -> list[int]:
+        """The versions that undoing leads through, the first one first."""
+        return [version for version in self._learned if not self.is_undone(version)]
+
+    def is_undone(self, version: int) -> bool:
+        """Whether a version was taken back; it is never in force again."""
+        return version in self._undone_versions
 
     def version_before(self, number: int) -> int:
         """The model version in force just before an operation."""
@@ -143,11 +165,8 @@ class Snapshot:
         self._hash_path = root / hash_file.path
         self.model = hash_file.sha256.hex()
         self.places = Places(self._load_segments(segment_rows, found))
-        ids_removed: dict[int, list[int]] = defaultdict(list)
-        for _, operation, number in removed:
-            ids_removed[operation].append(number)
-        labels = relabelled.by_operation(relabelled_rows)
-        self._replay(self.log.operations.values(), ids_removed, labels)
+        self._derive([row[1:] for row in removed], relabelled.by_operation(relabelled_rows))
+        self._check_coded()
 
     def estimator(self) -> SIH:
         """The estimator behind `hasher`, for those who learn; it brings scikit-learn."""
@@ -204,7 +223,7 @@ class Snapshot:
         since = self.log.learned(self.log.codes_from(self.version)).number
         for segment in self.places.segments:
             rows = segment.alive
-            if rows.any() and segment.operation > since:
+            if rows.any() and int(np.max(segment.operations)) > since:
                 index.replace(segment.ids[rows], segment.codes[rows])
 
     def _open_index(self) -> CodeIndex:
@@ -299,6 +318,9 @@ class Snapshot:
         self, row: Any, own: dict[str, files.Written], coded: tuple[int, files.Written] | None
     ) -> Segment:
         number, operation, n = row
+        operations = np.broadcast_to(np.int64(operation), n)
+        if "operations" in own:
+            operations = files.load_array(self.root, own["operations"])
         for kind in ("rows", "vectors"):
             if kind not in own:
                 raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
@@ -311,8 +333,28 @@ class Snapshot:
         alive = np.zeros(n, dtype=bool)
         columns = own.get("columns")
         return Segment(
-            self.root, number, operation, rows, own["vectors"], codes, alive, columns, code_version
+            self.root, number, operations, rows, own["vectors"], codes, alive, columns, code_version
         )
+
+    def _derive(self, removed: Iterable[tuple[int, int]], labels: dict[int, relabelled.Relabelled]) -> None:
+        """``alive`` and ``classes`` from all operations that are in force, those that were not undone.
+
+        An item lives if the operation that brought it is in force, and none that removed it. As the last
+        operation is undone first, it does not matter in which order they and their undoing came.
+        """
+        undone = self.log.undone
+        for segment in self.places.segments:
+            first, last = segment.span
+            if first == last:
+                segment.alive[:] = first not in undone
+            else:
+                segment.alive[:] = ~np.isin(segment.operations, list(undone))
+        gone = np.array([number for operation, number in removed if operation not in undone], dtype=np.int64)
+        for segment, _, rows in self.places.find(gone):
+            segment.alive[rows] = False
+        for operation, change in labels.items():
+            if operation not in undone:
+                change.replay(self.places, comes=True)
 
     def _replay(
         self,
@@ -320,22 +362,22 @@ class Snapshot:
         removed: dict[int, list[int]],
         labels: dict[int, relabelled.Relabelled],
     ) -> None:
-        """Let each operation do to ``alive`` and ``classes`` what it did to the collection."""
-        by_operation: dict[int, list[Segment]] = defaultdict(list)
-        for segment in self.places.segments:
-            by_operation[segment.operation].append(segment)
+        """Let each new operation do to ``alive`` and ``classes`` what it did to the collection."""
         for operation in operations:
             # An undo does the contrary of what its target did; an update changes codes, not the collection.
             number = operation.target if operation.kind == "undo" else operation.number
             assert number is not None
             comes = operation.kind != "undo"
-            for segment in by_operation.get(number, []):
-                segment.alive[:] = comes
+            for segment in self.places.segments:
+                segment.set_alive(number, comes)
             ids = np.array(removed.get(number, []), dtype=np.int64)
             for segment, _, rows in self.places.find(ids):
                 segment.alive[rows] = not comes
             if number in labels:
                 labels[number].replay(self.places, comes)
+
+    def _check_coded(self) -> None:
+        """Refuse a catalogue that names no codes of items that live."""
         for segment in self.places.segments:
             if segment.number in self._uncoded and segment.alive.any():
                 raise self.catalogue.corrupt(
@@ -352,7 +394,10 @@ class Snapshot:
             if self._is_served and any(o.kind == "reencode" and o.details["is_last"] for o in new):
                 return False
             new_classes = catalogue.rows("classes", "number >= ?", (len(self.classes),))
-            segment_rows = catalogue.rows("segments", "operation > ?", (self.operation,))
+            named = catalogue.rows("segments")
+            known = {segment.number for segment in self.places.segments}
+            merged = known - {row[0] for row in named}
+            segment_rows = [row for row in named if row[0] not in known]
             numbers = [row[0] for row in segment_rows]
             found = list(catalogue.files("segment >= ?", (min(numbers),))) if numbers else []
             removed: dict[int, list[int]] = defaultdict(list)
@@ -368,9 +413,12 @@ class Snapshot:
         fresh = self._load_segments(segment_rows, found)
         new_codes = {number: files.load_array(self.root, file) for number, file in recoded.items()}
         with self.lock.writing():
+            for segment in fresh:
+                self._take_over(segment)
+            self.places.take(fresh, merged)
             before = {segment.number: segment.alive.copy() for segment in self.places.segments}
-            self.places.take(fresh)
             self._replay(new, removed, relabelled.by_operation(relabelled_rows))
+            self._check_coded()
             if self._ranker is not None:
                 self._follow(self._ranker, before)
             for segment in self.places.segments:
@@ -381,10 +429,23 @@ class Snapshot:
                 self.log.append(operation)
         return True
 
+    def _take_over(self, fresh: Segment) -> None:
+        """What was known of the items of a new segment that are here already: it was merged of others."""
+        recoded = np.zeros(len(fresh.ids), dtype=bool)
+        for segment, places, rows in self.places.find(fresh.ids):
+            fresh.alive[places] = segment.alive[rows]
+            fresh.classes[places] = segment.classes[rows]
+            recoded[places] = (fresh.codes[places] != segment.codes[rows]).any(axis=1)
+        self._replace_codes(fresh, fresh.alive & recoded)
+
     def _recode(self, segment: Segment, codes: Array) -> None:
         """Take new codes of a segment, by the version in force."""
         segment.codes, segment.code_version = codes, self.version
-        rows, ranker = segment.alive, self._ranker
+        self._replace_codes(segment, segment.alive)
+
+    def _replace_codes(self, segment: Segment, rows: Array) -> None:
+        """Bring the codes of some rows into the indexes, which have others."""
+        codes, ranker = segment.codes, self._ranker
         if ranker is not None and rows.any() and not isinstance(ranker.index, ServedIndex):
             ranker.index.replace(segment.ids[rows], codes[rows])
             if ranker.near is not None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import pack, sign
-from sihash.database import files, learning, segments, training_vectors
+from sihash.database import files, kept_versions, learning, segments, training_vectors
 from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
@@ -329,6 +329,8 @@ def _switch(
                 snapshot = Snapshot(root, catalogue)
             for segment in snapshot.places.segments:
                 version.encode(root, Encoder(version.hasher), segment)
+            there = {segment.number for segment in snapshot.places.segments}  # others were merged meanwhile
+            version.codes = {number: file for number, file in version.codes.items() if number in there}
         if training_vectors.KIND in version.models:
             writer.catalogue.delete("files", f"kind = '{training_vectors.KIND}'")  # there is one copy
         for kind, file in version.models.items():
@@ -337,7 +339,11 @@ def _switch(
             writer.adopt("codes", file, number, version.number)
         n_bytes = sum(file.size for file in version.files)
         report = replace(report, n_reencoded=version.n_encoded, bytes_written=n_bytes)
-        writer.commit("update", version.number, _details(version, report))
+        details = _details(version, report)
+        details["oldest"] = kept_versions.let_go(
+            writer.catalogue, snapshot.log, version.number, version.words
+        )
+        writer.commit("update", version.number, details)
     return report
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence, Set
@@ -165,7 +166,8 @@ class Writer:
         rows = segments.make_rows(ids, classes, np.zeros((len(ids), SKETCH_BYTES), dtype=np.uint8))
         no_codes = np.empty((len(ids), 0), dtype=np.uint8)
         alive = np.ones(len(ids), dtype=bool)
-        segment = Segment(self.root, number, self.operation, rows, vectors, no_codes, alive)
+        operations = np.broadcast_to(np.int64(self.operation), len(ids))
+        segment = Segment(self.root, number, operations, rows, vectors, no_codes, alive)
         # Just written: there is nothing to check yet.
         segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
         return segment
@@ -258,8 +260,12 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
     """Files of ours that the catalogue does not name."""
     known_table = catalogue.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'")
     known = {file.path for _, _, _, file in catalogue.files()} if known_table else set()
-    found = [path for folder in (segments.FOLDER, MODELS) for path in (root / folder).iterdir()]
-    return [p for p in found if _OURS.match(p.name) and p.relative_to(root).as_posix() not in known]
+    return [
+        root / folder / name
+        for folder in (segments.FOLDER, MODELS)
+        for name in os.listdir(root / folder)
+        if f"{folder}/{name}" not in known and _OURS.match(name)
+    ]
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from sihash.hashing.label_probability import MarginHead, predicted
 from sihash.hashing.objective import Objective
 from sihash.hashing.row_labels import Form
 from sihash.kernel import KernelMap
+from sihash.modelfile import Entries
 
 
 class HashFunctions(CodesOut):
@@ -45,6 +46,7 @@ class HashFunctions(CodesOut):
             raise modelfile.ModelFileError(f"{path} holds a {header.get('class')} model, not hash functions.")
         functions = cls()
         functions.n_features_in_ = int(header["n_features_in"])
+        modelfile.check_numbers(tensors)
         modelfile.check_shapes(tensors, {"mean": (functions.n_features_in_,)})
         functions._set_state(header, tensors)
         functions.n_bits = len(functions.bit_coef_)
@@ -121,15 +123,17 @@ class HashFunctions(CodesOut):
         }
         return header, tensors
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         self.classes_ = labels.from_json(header["classes"])
         self.kernel_ = KernelMap(
             tensors["mean"],
             tensors["anchors"],
-            header["width"],
+            header.number("width"),
             header["kernel"],
             tensors["anchor_classes"] if len(tensors["anchor_classes"]) else None,
         )
+        if tensors["anchor_classes"].size:
+            modelfile.check_shapes(tensors, {"anchor_classes": (len(tensors["anchors"]),)})
         self.bit_coef_, self.class_coef_ = tensors["bit_coef"], tensors["class_coef"]
         m, n_classes = len(self.bit_coef_), len(self.classes_)
         shapes = {"bit_coef": (m, self.kernel_.n_features_out), "class_coef": (n_classes, m + 1)}
@@ -141,5 +145,5 @@ class HashFunctions(CodesOut):
         self._calibration = tensors["calibration"]
         self._margins = MarginHead(tensors["class_margins"], header.get("threshold"))
         self.objective_ = Objective(
-            *(header["objective"][name] for name in ("multiclass", "binary", "balance"))
+            *(header["objective"].number(name) for name in ("multiclass", "binary", "balance"))
         )

@@ -17,7 +17,7 @@ from sihash.hashing.row_labels import Form
 from sihash.hashing.settings import Settings
 from sihash.hashing.training_state import TrainingState
 from sihash.kernel import KernelMap
-from sihash.modelfile import ModelFileError
+from sihash.modelfile import Entries, ModelFileError, check_shapes
 from sihash.svm import MulticlassSolution
 from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block
@@ -70,11 +70,49 @@ def _size(block: Block) -> int:
 class StoredTraining:
     """What `training_file` described, until its rows are there and a training can be made of it."""
 
-    def __init__(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def __init__(self, header: Entries, tensors: Entries) -> None:
         self.header = header
         self.tensors = tensors
         self.ids: list[Hashable] = labels.from_json(header["ids"]).tolist()
         self.X = tensors.get("rows.X")  # in the order of the blocks
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse entries that do not fit each other, before learning goes on from them."""
+        header, tensors = self.header, self.tensors
+        n, n_bits = len(self.ids), len(tensors["bit_coef"])
+        n_labels, n_outside = (len(header[name].list("values")) for name in ("labels", "outside"))
+        shapes = {"keys": (n,), "rows.key": (n,), "rows.y": (n,), "rows.codes": (n, codes.n_bytes(n_bits))}
+        shapes |= {"outside": (n_outside,), "machines.W": tensors["bit_coef"].shape}
+        shapes |= {"generator": (625,), "rates": (n_labels,), **self._machine_shapes()}
+        if "made_of" in tensors:
+            shapes["made_of"] = (2, *tensors["made_of"].shape[1:2])
+        if self.X is not None:
+            shapes["rows.X"] = (n, *tensors["mean"].shape)
+        check_shapes(tensors, shapes)
+        header.number("next_key")
+        if sorted(tensors["keys"].tolist()) != sorted(tensors["rows.key"].tolist()):
+            raise tensors.wrong("keys", "they are not those in 'rows.key'")
+        for name, numbers in (("live", header.list("live")), ("rows.y", tensors["rows.y"].tolist())):
+            if not all(type(k) is int and 0 <= k < n_labels for k in numbers):
+                raise header.wrong(name, f"numbers of {n_labels} classes were expected")
+        sizes = header.list("blocks")
+        if not all(type(k) is int and k >= 0 for k in sizes) or sum(sizes) != n:
+            raise header.wrong("blocks", f"sizes that sum up to {n} rows were expected")
+        if not isinstance(header["solved"], list):
+            raise header.wrong("solved", "a solver and its C were expected")
+
+    def _machine_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what the solvers keep, as far as it is there."""
+        n, (m, p) = len(self.ids), self.tensors["bit_coef"].shape
+        by_bit = ("width", "risk", "price", "tilt", "spread", "known_lower", "newest")
+        shapes: dict[str, tuple[int, ...]] = {f"machines.{name}": (m,) for name in by_bit}
+        shapes |= {"machines.gram": (p, p), "machines.gram_rows": (2,), "machines.g": (m, p)}
+        planes = self.tensors.get("machines.a")
+        if planes is not None:  # of the paper's solver
+            shapes |= {"machines.a": (m, *planes.shape[1:2]), "machines.g": (m, *planes.shape[1:2], p)}
+        shapes |= {name: (n, m) for name in self.tensors if name.startswith("machines.pi")}
+        return {name: shape for name, shape in shapes.items() if name in self.tensors}
 
     def set_vectors(self, X: Array) -> None:
         """Take rows in the order of ``ids``."""
@@ -97,10 +135,7 @@ class StoredTraining:
         table.count(columns["pair"])
         if has_sets:
             table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
-        sizes = [
-            size if isinstance(size, int) else size[0] for size in header["blocks"]
-        ]  # older: with a group
-        rows = engine.lay_out_again(kernel, columns, sizes, table.words)
+        rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         svms = make_svms(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
         try:

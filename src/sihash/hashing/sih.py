@@ -36,6 +36,7 @@ from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, class_rates, 
 from sihash.hashing.training_state import NewRows, TrainingState, new_training_state
 from sihash.kernel import KernelMap
 from sihash.kernel_fit import fit_kernel_map, renamed
+from sihash.modelfile import Entries
 from sihash.svm.certificate import Certificate, lower_bounds
 from sihash.threads import team
 
@@ -508,12 +509,13 @@ class SIH(HashFunctions, Hasher):
             tensors |= more_tensors | {"generator": persistence.generator_state(self._rng)}
         self._write(path, header, tensors)
 
-    def _set_state(self, header: dict[str, Any], tensors: dict[str, Array]) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         super()._set_state(header, tensors)
         self._training, self._stored = None, None
         self._rng = check_random_state(self.random_state)
         if "training" in header:
-            self._scratch = tuple(header["training"]["scratch"])
+            steps, seconds = header["training"].list("scratch")
+            self._scratch = float(steps), float(seconds)
             self._rng = persistence.generator_from(tensors["generator"])
             self._stored = persistence.StoredTraining(header["training"], tensors)
             if self._stored.X is not None:
