@@ -2,8 +2,8 @@
 
 The writer is a forked child that works on one database without pause. It writes down each operation before
 it begins and after it was acknowledged. After a kill the database must be in the state after the last
-acknowledged operation or, whole, in that after the one under way; its codes must be those of its model, and
-`verify` must be content.
+acknowledged operation or, whole, in that after the one under way; an item must have the code that it came
+with, for updates change none, and `verify` must be content.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 import small
 
 from sihash.database import DatabaseError, ImageDatabase, verify
+from sihash.database.kept_versions import UNDOABLE
 
 LONGEST = 0.4  # seconds until a kill, at most
 KINDS = ("add", "add", "replace", "remove", "relabel", "update", "undo", "compact")
@@ -34,7 +35,7 @@ class Model:
     def apply(self, kind, ids, mark):
         self.operation += 1
         if kind not in ("undo", "compact"):
-            self.history.append((dict(self.alive), set(self.relabelled)))
+            self.history.append((dict(self.alive), set(self.relabelled), kind == "update"))
         if kind in ("add", "replace"):
             self.next_id += len(ids)
             self.alive.update(dict.fromkeys(ids, mark))
@@ -42,11 +43,14 @@ class Model:
         elif kind == "remove":
             self.alive = {own: mark for own, mark in self.alive.items() if own not in ids}
         elif kind == "undo":
-            self.alive, self.relabelled = self.history.pop()
+            self.alive, self.relabelled, _ = self.history.pop()
         elif kind == "relabel":
             self.relabelled |= set(ids)
         elif kind == "compact":
             self.history.clear()
+        updates = [k for k, (_, _, is_update) in enumerate(self.history) if is_update]
+        if len(updates) > UNDOABLE:
+            del self.history[: updates[-UNDOABLE]]
 
 
 def main(n_kills: int, seed: int) -> None:
