@@ -25,7 +25,7 @@ import numpy as np
 from sihash import SIH
 from sihash._typing import Array
 from sihash.engines import open_engine
-from sihash.engines.crew import Crew
+from sihash.engines.dask_actors import Crew
 from sihash.hashing.codebook import make_codebook
 from sihash.kernel import KernelMap, normalise
 from sihash.svm import smooth

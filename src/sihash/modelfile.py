@@ -20,7 +20,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from sihash._typing import Array
-from sihash.wholefile import whole_file
+from sihash.atomic_file import whole_file
 
 FORMAT = "sihash"
 VERSION = 1

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from sihash.baselines import FastHash
 from sihash.baselines.graph_cuts import best_signs, class_blocks, infer_bit, leading_eigenvector, minimum_cut
-from sihash.baselines.residue import LabelResidue
+from sihash.baselines.label_residual import LabelResidue
 from sihash.baselines.trees import TreeBooster
 
 

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from sihash.baselines import KSH
 from sihash.baselines.ksh import SpectralStart, accelerated_gradient
-from sihash.baselines.residue import LabelResidue
+from sihash.baselines.label_residual import LabelResidue
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import small
 
 from sihash.database import DatabaseError, ImageDatabase, lock, verify
 from sihash.database.catalogue import FILE
-from sihash.database.opened import OpenedFile
+from sihash.database.watched_file import OpenedFile
 
 NOBODY = 65534
 CHANGES = {

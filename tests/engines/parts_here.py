@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sihash.engines.local import LocalEngine
-from sihash.engines.parted import PartedRows
+from sihash.engines.partitioned_rows import PartedRows
 from sihash.svm.blocks import RowBlocks
 
 

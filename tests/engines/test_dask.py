@@ -17,8 +17,8 @@ from test_parted import assert_books_are_kept, made
 from sihash import SIH
 from sihash.engines import dask as dask_engine
 from sihash.engines import rows_from_files
-from sihash.engines.crew import PATIENCE, Crew
-from sihash.engines.matrix import Matrix
+from sihash.engines.dask_actors import PATIENCE, Crew
+from sihash.engines.dask_matrix import Matrix
 from sihash.engines.worker import Part
 from sihash.svm import smooth
 from sihash.svm.blocks import RowBlocks
@@ -226,7 +226,7 @@ class LatePart(Part):
 
 @pytest.mark.parametrize("part", [Part, LatePart])
 def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
-    monkeypatch.setattr("sihash.engines.crew.Part", part)
+    monkeypatch.setattr("sihash.engines.dask_actors.Part", part)
     X, y = made(1000)
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     for k in range(4):

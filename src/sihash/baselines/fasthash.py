@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sihash import codes, labels
 from sihash._typing import Array
 from sihash.baselines.graph_cuts import infer_bit
-from sihash.baselines.residue import LabelResidue
+from sihash.baselines.label_residual import LabelResidue
 from sihash.baselines.training import check_labelled_rows
 from sihash.baselines.trees import Forest, TreeBooster, join
 from sihash.checks import check_count

@@ -8,7 +8,7 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.baselines.residue import LabelResidue
+from sihash.baselines.label_residual import LabelResidue
 
 
 def infer_bit(

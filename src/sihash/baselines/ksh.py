@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sihash import codes
 from sihash._typing import Array
 from sihash.baselines.kernelised import KernelHasher
-from sihash.baselines.residue import LabelResidue
+from sihash.baselines.label_residual import LabelResidue
 from sihash.baselines.training import check_labelled_rows, one_hot
 from sihash.checks import check_count
 from sihash.kernel import row_blocks

@@ -19,6 +19,7 @@ from sihash.cli.doctor import doctor
 from sihash.cli.evaluate import evaluate
 from sihash.cli.extract import extract
 from sihash.cli.info import info
+from sihash.cli.maintenance import compact, export, undo, verify
 from sihash.cli.merge import merge
 from sihash.cli.output import all_told
 from sihash.cli.relabel import relabel
@@ -27,7 +28,6 @@ from sihash.cli.reproduce import reproduce
 from sihash.cli.search import search
 from sihash.cli.serve import serve
 from sihash.cli.update import update
-from sihash.cli.upkeep import compact, export, undo, verify
 
 SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import ProgressKind, phase_bars
-from sihash.cli.shared import (
+from sihash.cli.options import (
     AllowRejects,
     Columns,
     Database,
@@ -20,6 +19,7 @@ from sihash.cli.shared import (
     open_database,
     refuse_missing_source,
 )
+from sihash.cli.output import ProgressKind, phase_bars
 
 
 def add(

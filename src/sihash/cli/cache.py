@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sihash.cli.options import Json
 from sihash.cli.output import emit
-from sihash.cli.shared import Json
 
 
 def cache(

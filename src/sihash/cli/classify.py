@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from sihash.cli.options import Database, Json, open_database, refuse_missing_files
 from sihash.cli.output import emit, one_line
 from sihash.cli.queries import read_queries
-from sihash.cli.shared import Database, Json, open_database, refuse_missing_files
 
 
 def classify(

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import ProgressKind, phase_bars
-from sihash.cli.shared import (
+from sihash.cli.options import (
     AllowRejects,
     Columns,
     IdColumn,
@@ -24,6 +23,7 @@ from sihash.cli.shared import (
     numbers,
     refuse_missing_source,
 )
+from sihash.cli.output import ProgressKind, phase_bars
 
 
 class Solver(StrEnum):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sihash.cli.options import Json
 from sihash.cli.output import REJECTED, all_told, emit, progress_bar
-from sihash.cli.shared import Json
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: list, look into, download.")
 

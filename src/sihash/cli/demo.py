@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from sihash.cli.options import Json
 from sihash.cli.output import emit, say, talk
-from sihash.cli.shared import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sihash.cli.options import Json, check_vectors, open_database, refuse_missing_files
 from sihash.cli.output import emit, one_line, progress_bar
 from sihash.cli.search import Rank
-from sihash.cli.shared import Json, check_vectors, open_database, refuse_missing_files
 
 if TYPE_CHECKING:
     from sihash._typing import Array

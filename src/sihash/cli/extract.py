@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.output import REJECTED, ProgressKind, emit, progress_bar, talk
-from sihash.cli.shared import (
+from sihash.atomic_file import whole_file
+from sihash.cli.options import (
     AllowRejects,
     Json,
     Mean,
@@ -21,7 +21,7 @@ from sihash.cli.shared import (
     refuse_missing_source,
     with_extension,
 )
-from sihash.wholefile import whole_file
+from sihash.cli.output import REJECTED, ProgressKind, emit, progress_bar, talk
 
 
 def extract(

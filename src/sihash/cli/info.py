@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sihash.cli.options import Database, Json, Where, open_database
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json, Where, open_database
 
 
 def info(database: Database, where: Where = None, as_json: Json = False) -> None:

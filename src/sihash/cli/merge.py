@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sihash.cli.options import Json
 from sihash.cli.output import emit, phase_bars
-from sihash.cli.shared import Json
 
 
 def merge(

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json, open_database
 
 WRITTEN = (
     "write `sihash relabel DB ID LABEL`, or `sihash relabel DB --class OLD LABEL`; --none in place of LABEL "

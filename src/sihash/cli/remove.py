@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit
-from sihash.cli.shared import Database, Json, open_database
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase

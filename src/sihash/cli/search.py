@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sihash.atomic_file import whole_file
+from sihash.cli.options import Database, Json, Where, open_database, refuse_missing_files, with_extension
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
-from sihash.cli.shared import Database, Json, Where, open_database, refuse_missing_files, with_extension
-from sihash.wholefile import whole_file
 
 if TYPE_CHECKING:
     from sihash.database import ImageDatabase

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sihash.cli.options import open_database
 from sihash.cli.output import talk
-from sihash.cli.shared import open_database
 
 TOKEN = "SIHASH_TOKEN"
 

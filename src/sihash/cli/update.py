@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from sihash.cli.options import Database, Json, Progress, open_database
 from sihash.cli.output import ProgressKind, emit, phase_bars
-from sihash.cli.shared import Database, Json, Progress, open_database
 
 if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport

@@ -26,11 +26,11 @@ from typing import Any, cast
 
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
 from sihash.database.files import Written
-from sihash.database.opened import OpenedFile
+from sihash.database.watched_file import OpenedFile
 
 FILE = "catalogue.sqlite"
 FORMAT = 3
-APPLICATION = 0x51484442  # "QHDB" in the header of the SQLite file
+APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
 WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
 KEPT_ITEMS = 50_000  # rows of items in memory

@@ -55,7 +55,7 @@ from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
-from sihash.database.served import reach
+from sihash.database.server_index import reach
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Nothing, open_source
 from sihash.evaluation import AlternativeScore, Comparison

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
+from sihash.atomic_file import sync_folder
 from sihash.database.errors import CorruptFile
-from sihash.wholefile import sync_folder
 
 CHUNK = 1 << 22  # bytes hashed at a time
 

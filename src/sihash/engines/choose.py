@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from sihash.engines.cluster import connect, current_client
+from sihash.engines.dask_matrix import is_dask_array
 from sihash.engines.disk import Scratch
 from sihash.engines.local import Engine, LocalEngine
-from sihash.engines.matrix import is_dask_array
 
 
 def open_engine(name: Any, X: Any = None) -> Engine:

@@ -16,10 +16,10 @@ from weakref import finalize
 import numpy as np
 
 from sihash._typing import Array
-from sihash.engines.crew import Crew
+from sihash.engines.dask_actors import Crew
+from sihash.engines.dask_matrix import Matrix, is_dask_array
 from sihash.engines.local import Columns
-from sihash.engines.matrix import Matrix, is_dask_array
-from sihash.engines.parted import Call, PartedRows, RowsLost
+from sihash.engines.partitioned_rows import Call, PartedRows, RowsLost
 from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again, reset_codes
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks, Store

@@ -9,7 +9,7 @@ from typing import Any
 
 from sihash.experiments.claims import claims_table
 from sihash.experiments.figures import write_figures
-from sihash.experiments.printed import MACHINE
+from sihash.experiments.paper_values import MACHINE
 from sihash.experiments.records import Records
 from sihash.experiments.scales import Scale
 from sihash.experiments.tables import Row, Table, all_tables, data_sets, title_of

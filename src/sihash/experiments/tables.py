@@ -11,7 +11,7 @@ import numpy as np
 
 from sihash.experiments import changes, rankings
 from sihash.experiments.methods import BASELINES, METHODS
-from sihash.experiments.printed import PrintedRow, printed
+from sihash.experiments.paper_values import PrintedRow, printed
 from sihash.experiments.records import Record, Records
 from sihash.experiments.scales import Scale
 

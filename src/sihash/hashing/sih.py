@@ -19,7 +19,7 @@ from sihash import labels
 from sihash._typing import Array
 from sihash.checks import check_count, check_float32
 from sihash.engines import Engine, Matrix, open_engine
-from sihash.engines.matrix import encode_blocks, is_dask_array
+from sihash.engines.dask_matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
 from sihash.hashing import persistence, row_changes, row_ids
 from sihash.hashing.anchor_columns import follow_classes

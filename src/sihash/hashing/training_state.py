@@ -16,7 +16,7 @@ import numpy as np
 from sihash import codes
 from sihash._typing import Array
 from sihash.engines import Engine, RowsLost
-from sihash.engines.parted import PartedRows
+from sihash.engines.partitioned_rows import PartedRows
 from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate, calibrate_labels, second_stage
 from sihash.hashing.class_probability import LeftOut, learn_class_margins, leave_out, margin_scores

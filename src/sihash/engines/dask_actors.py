@@ -7,7 +7,7 @@ from itertools import count
 from math import inf
 from typing import Any
 
-from sihash.engines.parted import Call, RowsLost
+from sihash.engines.partitioned_rows import Call, RowsLost
 from sihash.engines.worker import Failure, Part
 
 PATIENCE = 2  # seconds until the scheduler is asked whether a silent worker is still there

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sihash.cli.options import Database, Json, open_database, with_extension
 from sihash.cli.output import emit, one_line
-from sihash.cli.shared import Database, Json, open_database, with_extension
 
 
 def verify(database: Database, as_json: Json = False) -> None:
