@@ -51,6 +51,8 @@ export function setUpdate(update) {
   const hasEnded = last?.state === "running" && !isRunning;
   last = update;
   showError("update-error", update.state === "failed" ? new Error(update.error) : null);
+  $("update-warnings").hidden = !update.warnings.length;
+  $("update-warnings").textContent = update.warnings.join(" ");
   if (hasEnded) {
     announce(update.state === "done" ? "The update is done." : update.error);
     refresh();
