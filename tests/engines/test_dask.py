@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from test_parted import assert_books_are_kept, made
+from test_partitioned_rows import assert_books_are_kept, made
 
 from sihash import SIH
 from sihash.engines import dask as dask_engine
