@@ -111,7 +111,9 @@ class HashFunctions(CodesOut):
         header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header["objective"] = vars(self.objective_)
         head = self._margin_head()
-        header |= {"form": vars(self._form), "several": self._several, "threshold": head.threshold}
+        header |= {"form": vars(self._form), "several": self._several}
+        if head.threshold is not None:
+            header["threshold"] = head.threshold
         tensors = {
             "mean": kernel.mean,
             "anchors": kernel.anchors,
@@ -140,10 +142,12 @@ class HashFunctions(CodesOut):
         modelfile.check_shapes(
             tensors, shapes | {"calibration": (1 + n_classes,), "class_margins": (n_classes, m + 1)}
         )
-        self._form = Form(**header.get("form", {"kind": "labels"}))  # older files have one label a row
-        self._several = header.get("several", False)
+        self._form, self._several = Form.from_json(header["form"]), header["several"]
+        threshold = header.get("threshold")
+        if not isinstance(self._several, bool) or not (threshold is None or 0 <= threshold <= 1):
+            raise ValueError(f"several {self._several!r} or threshold {threshold!r} is not what save writes")
         self._calibration = tensors["calibration"]
-        self._margins = MarginHead(tensors["class_margins"], header.get("threshold"))
+        self._margins = MarginHead(tensors["class_margins"], threshold)
         self.objective_ = Objective(
             *(header["objective"].number(name) for name in ("multiclass", "binary", "balance"))
         )

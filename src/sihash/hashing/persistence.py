@@ -129,12 +129,12 @@ class StoredTraining:
         table = CodeTable(n_bits)
         columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
         names, live = labels.from_json(header["labels"]).tolist(), np.array(header["live"], dtype=np.intp)
-        has_sets = "sets" in header  # older files have one label a row
-        sets = LabelSets(map(tuple, header["sets"]) if has_sets else ((k,) for k in range(len(names))))
-        columns["pair"] = table.find_all(tensors["rows.codes"], tensors["rows.set" if has_sets else "rows.y"])
+        if not isinstance(header["sets"], list):
+            raise ValueError(f"label sets must be a list, got {header['sets']!r}")
+        sets = LabelSets(map(tuple, header["sets"]))
+        columns["pair"] = table.find_all(tensors["rows.codes"], tensors["rows.set"])
         table.count(columns["pair"])
-        if has_sets:
-            table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
+        table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
         rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
         svms = make_svms(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
@@ -152,7 +152,7 @@ class StoredTraining:
             svms=svms,
             table=table,
             labels=names,
-            form=Form(**header.get("form", {"kind": "labels"})),
+            form=Form.from_json(header["form"]),
             sets=sets,
             live=live,
             key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +30,14 @@ class Form:
 
     kind: Kind
     n_columns: int = 0
+
+    @classmethod
+    def from_json(cls, value: Any) -> Form:
+        """What `vars` gave; anything else is refused."""
+        known = isinstance(value, dict) and value.keys() == {"kind", "n_columns"}
+        if not known or value["kind"] not in get_args(Kind) or type(value["n_columns"]) is not int:
+            raise ValueError(f"labels in the form {value!r} are not known")
+        return cls(**value)
 
     def give(self, rows: Sequence[tuple[Hashable, ...]]) -> Any:
         """Labels of rows in this form: a list, a list of sets, or a matrix of 0 and 1."""
