@@ -14,12 +14,12 @@ from benchmarks.data import NAMES, load
 from benchmarks.timing import timed
 
 from sihash._typing import Array
-from sihash.baselines import CCAITQ, KSH, LSH, PCAITQ, SDH, FastHash
+from sihash.baselines import BRE, CCAITQ, DBC, KSH, LSH, PCAITQ, SDH, FastHash
 from sihash.evaluation import leave_one_out
 from sihash.kernel_fit import fit_kernel_map
 
-METHODS = {cls.__name__: cls for cls in (LSH, PCAITQ, CCAITQ, SDH, KSH, FastHash)}
-KERNELISED = ("SDH", "KSH")
+METHODS = {cls.__name__: cls for cls in (LSH, PCAITQ, CCAITQ, BRE, SDH, KSH, DBC, FastHash)}
+KERNELISED = ("SDH", "KSH", "BRE", "DBC")
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--data", default="cifar10", choices=NAMES)
     parser.add_argument("--bits", type=int, default=32)
     parser.add_argument("--anchors", type=int, default=1000)
-    parser.add_argument("--width", type=float, default=0.8, help="kernel width of SDH and KSH")
+    parser.add_argument("--width", type=float, default=0.8, help="kernel width of SDH, KSH, BRE and DBC")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=50_000, help="training rows; fewer for a quick try")
     parser.add_argument("--floor", action="store_true", help="set SDH beside its floor instead")

@@ -201,7 +201,7 @@ def growth(bench: Bench, repeats: int) -> None:
 
 
 def stream(bench: Bench, n_updates: int = 50) -> None:
-    """Classes go and come back, one an update; drift is the distance to a fit from scratch at the end."""
+    """Classes go and come back, one per update; drift is the distance to a fit from scratch at the end."""
     rows, y = np.arange(len(bench.X)), bench.y
     hasher = bench.fit(rows)
     for k in range(n_updates // 2):

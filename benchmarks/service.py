@@ -217,7 +217,7 @@ def during_an_update(address: str, n_items: int, seconds: float) -> None:
     with Client(address, token=TOKEN) as client:
         for _ in range(TURNS):
             without.append(asyncio.run(paced(address, n_items, asyncio.sleep(seconds))))
-            client.start_update("scratch")
+            client.start_update("relearn")
             beside.append(asyncio.run(paced(address, n_items, end_of_update(address))))
             state = next(client.follow_update())
             before, after = (1e3 * np.quantile(times[-1], 0.99) for times in (without, beside))

@@ -52,9 +52,14 @@ def main() -> None:
             ("classify", database, query),
             ("add", database, more),
             ("update", database),  # the first learns, the others have nothing to learn
+            ("relabel", database, "3", "4"),
+            ("remove", database, "--class", "7"),
+            ("undo", database),
             ("evaluate", database),
             ("export", database, str(place / "out.npz")),
             ("verify", database),
+            ("doctor", database),
+            ("compact", database),
         ]
         for verb in verbs:
             wall, busy = zip(*(seconds(*verb) for _ in range(args.repeats)), strict=True)

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
-# Their examples need a service that runs; tests/server has one, and calls the same.
+# Their examples need a service that runs: tests/server/test_service_docs.py.
 WITH_A_SERVICE = {ROOT / "docs" / "service.md", ROOT / "docs" / "tutorials" / "service.md"}
 BLOCK = re.compile(r"^```python runnable\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
@@ -31,7 +31,7 @@ def runnable_blocks(page):
     return BLOCK.findall(text(page))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if runnable_blocks(p)], ids=of)
+@pytest.mark.parametrize("page", [p for p in PAGES if runnable_blocks(p) and p not in WITH_A_SERVICE], ids=of)
 def test_examples(page, tmp_path, monkeypatch):
     """The blocks of a page run one after the other, each with the names of those before."""
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_examples(page, tmp_path, monkeypatch):
         exec(compile(block, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p not in WITH_A_SERVICE], ids=of)
+@pytest.mark.parametrize("page", PAGES, ids=of)
 def test_every_block_of_python_runs(page):
     assert not re.findall(r"^```python\n", text(page), re.MULTILINE), "mark it: ```python runnable"
 

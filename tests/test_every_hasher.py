@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from hasher_checks import CHECKS, N_BITS
 from sihash import SIH
-from sihash.baselines import CCAITQ, KSH, LSH, PCAITQ, SDH, FastHash
+from sihash.baselines import BRE, CCAITQ, DBC, KSH, LSH, PCAITQ, SDH, FastHash
 
 # Small enough that the whole list takes seconds.
 HASHERS = {
@@ -17,6 +17,8 @@ HASHERS = {
     "CCAITQ": partial(CCAITQ, n_bits=N_BITS, random_state=0),
     "SDH": partial(SDH, n_bits=N_BITS, n_anchors=30, random_state=0),
     "KSH": partial(KSH, n_bits=N_BITS, n_anchors=30, kernel_width=0.8, max_iter=30, random_state=0),
+    "BRE": partial(BRE, n_bits=N_BITS, n_anchors=30, kernel_width=0.8, random_state=0),
+    "DBC": partial(DBC, n_bits=N_BITS, n_anchors=30, kernel_width=0.8, random_state=0),
     "FastHash": partial(FastHash, n_bits=N_BITS, n_trees=5, feature_share=0.5, random_state=0),
     "PCAITQ": partial(PCAITQ, n_bits=N_BITS, random_state=0),
     "LSH": partial(LSH, n_bits=N_BITS, random_state=0),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from sihash.anchors import choose_anchors, class_anchors, kmeans_centres, rows_for_anchors, shares_of_classes
-from sihash.kernel import BLOCK_ROWS, KernelMap, mean_of_rows, normalise, row_blocks
+from sihash.kernel import MAPPED_ROWS, KernelMap, mean_of_rows, normalise, row_blocks
 from sihash.kernel_fit import fit_kernel_map
 from sihash.kernel_width import choose_width
 
@@ -48,7 +48,7 @@ def test_the_map_is_its_formula(seed, dtype, width, n, d):
 
 
 def test_more_rows_than_a_block():
-    X = np.random.RandomState(0).standard_normal((BLOCK_ROWS + 5, 3)).astype(np.float32)
+    X = np.random.RandomState(0).standard_normal((MAPPED_ROWS + 5, 3)).astype(np.float32)
     kernel = KernelMap(np.zeros(3), normalise(X[:7], np.zeros(3)), 0.7)
     Phi = kernel(X)
     assert Phi.shape == (len(X), kernel.n_features_out) == (len(X), 8)
@@ -248,6 +248,6 @@ def test_parameters_that_make_no_kernel_are_refused(change, message):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_mean_is_exact_far_from_zero(dtype):
-    X = (1e4 + np.random.RandomState(0).uniform(size=(2 * BLOCK_ROWS + 7, 6))).astype(dtype)
+    X = (1e4 + np.random.RandomState(0).uniform(size=(2 * MAPPED_ROWS + 7, 6))).astype(dtype)
     for rows in (X, X[:, ::2], np.asfortranarray(X), X[:1]):
         np.testing.assert_allclose(mean_of_rows(rows), rows.astype(np.float64).mean(axis=0), rtol=1e-13)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sihash._typing import Array
 
-LOST = 0.01  # of what tells rows apart, at which rounding to float32 counts as a loss
+ROUNDING_LOSS = 0.01  # of what tells rows apart, at which rounding to float32 counts as a loss
 EQUAL = 1e-24  # of the squares of all numbers: rows that differ by less are equal in float64, too
 
 
@@ -26,7 +26,7 @@ def check_float32(X: Array) -> None:
         rounded = part.astype(np.float32).astype(np.float64)
         sums += [np.sum((each / scale) ** 2) for each in (part - rounded, part - mean, part)]
     lost, spread, total = sums
-    if spread > EQUAL * total and lost > LOST * spread:
+    if spread > EQUAL * total and lost > ROUNDING_LOSS * spread:
         raise ValueError(
             "X holds numbers whose differences are lost in float32, in which rows are kept; subtract the "
             "mean of each column, or scale the columns, first."

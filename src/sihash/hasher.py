@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sihash import modelfile
+from sihash import hasher_file, modelfile
 from sihash._typing import Array
 from sihash.codes_out import CodesOut
 
@@ -40,53 +40,16 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to one checksummed file (see `sihash.modelfile`)."""
         check_is_fitted(self)
-        header, tensors = self._state()
-        self._write(path, header, tensors)
+        hasher_file.write(path, type(self).__name__, self.get_params(deep=False), self, *self._state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **params: Any) -> Self:
         """Read a hasher that `save` wrote; ``params`` go before those in the file."""
-        header, tensors = modelfile.read(path)
-        if header.get("class") != cls.__name__:
-            raise modelfile.ModelFileError(
-                f"{path} holds a {header.get('class')} model; open it with {header.get('class')}.load."
-            )
-        arrays = {k.removeprefix("param."): v for k, v in tensors.items() if k.startswith("param.")}
-        _check_params(cls().get_params(deep=False), header)
-        modelfile.check_numbers(tensors)
-        hasher = cls(**{**header["params"], **arrays, **params})
-        hasher.n_features_in_ = int(header.number("n_features_in"))
-        if "feature_names_in" in header:
-            names = header.list("feature_names_in")
-            hasher.feature_names_in_ = np.array(names, dtype=object)
-            if len(names) != hasher.n_features_in_:
-                raise header.wrong("feature_names_in", f"{hasher.n_features_in_} names were expected")
-        modelfile.check_shapes(tensors, {"mean": (hasher.n_features_in_,)})
-        try:
-            hasher._set_state(header, tensors)
-        except modelfile.ModelFileError:
-            raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise modelfile.ModelFileError(
-                f"{path} is not a model file that save wrote: its entries do not fit each other ({error})."
-            ) from error
+        header, tensors, kept = hasher_file.read(path, cls.__name__)
+        _check_params(cls().get_params(deep=False), header["params"])
+        hasher = cls(**{**kept, **params})
+        hasher_file.restore(hasher, path, header, tensors)
         return hasher
-
-    def _write(self, path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
-        params, arrays = _split_params(self._params_to_keep())
-        header = {
-            "class": type(self).__name__,
-            "params": params,
-            "n_features_in": self.n_features_in_,
-            **header,
-        }
-        if hasattr(self, "feature_names_in_"):
-            header["feature_names_in"] = self.feature_names_in_.tolist()
-        modelfile.write(path, header, {**arrays, **tensors})
-
-    def _params_to_keep(self) -> dict[str, Any]:
-        """The parameters that a file holds."""
-        return self.get_params(deep=False)
 
     def _check_rows(self, X: Any) -> Array:
         return validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
@@ -104,11 +67,8 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
 
-def _check_params(defaults: dict[str, Any], header: modelfile.Entries) -> None:
+def _check_params(defaults: dict[str, Any], params: modelfile.Entries) -> None:
     """Refuse parameters that the class does not have, and None or NaN where it takes neither."""
-    params = header["params"]
-    if not isinstance(params, modelfile.Entries):
-        raise header.wrong("params", f"parameters were expected, got {params!r}")
     for name, value in params.items():
         if name not in defaults:
             raise params.wrong(f"params.{name}", "there is no such parameter")
@@ -116,18 +76,3 @@ def _check_params(defaults: dict[str, Any], header: modelfile.Entries) -> None:
             raise params.wrong(f"params.{name}", f"a value was expected, got {value!r}")
         if isinstance(value, dict):
             raise params.wrong(f"params.{name}", f"such a value was not expected: {value!r}")
-
-
-def _split_params(params: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Parameters for the JSON header, and those that are arrays. A generator's state is not kept."""
-    plain, arrays = {}, {}
-    for name, value in params.items():
-        if isinstance(value, np.ndarray):
-            arrays[f"param.{name}"] = value
-        elif isinstance(value, np.generic):
-            plain[name] = value.item()
-        elif isinstance(value, np.random.RandomState):
-            plain[name] = None
-        else:
-            plain[name] = value
-    return plain, arrays

@@ -11,11 +11,11 @@ import numpy as np
 from sihash._typing import Array
 from sihash.threads import map_threads
 
-BLOCK_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
+MAPPED_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while it is exponentiated
 KERNELS = ("rbf", "linear", "rbf+linear")
 
 
-def row_blocks(n: int, size: int = BLOCK_ROWS) -> Iterator[slice]:
+def row_blocks(n: int, size: int = MAPPED_ROWS) -> Iterator[slice]:
     """Slices that cover ``range(n)`` in order."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))

@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils import assert_all_finite
 
 from sihash._typing import Array
 from sihash.anchors import (
@@ -19,9 +18,9 @@ from sihash.anchors import (
 )
 from sihash.checks import check_count
 from sihash.kernel import KERNELS, KernelMap, mean_of_rows, normalise
-from sihash.kernel_width import N_ROWS, choose_width
+from sihash.kernel_width import WIDTH_ROWS, choose_width
 
-NARROWEST, WIDEST = 1e-3, 1e3  # widths that make sense between unit vectors
+NARROWEST_KERNEL, WIDEST_KERNEL = 1e-3, 1e3  # widths that make sense between unit vectors
 
 
 def fit_kernel_map(
@@ -41,6 +40,8 @@ def fit_kernel_map(
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)}, got {kernel!r}.")
     mean = mean_of_rows(X) if isinstance(X, np.ndarray) else X.mean(axis=0, dtype=np.float64)
     if not np.isfinite(mean).all():
+        from sklearn.utils import assert_all_finite  # not at every start
+
         assert_all_finite(X, input_name="X")
     if kernel == "linear":
         return KernelMap(mean, np.empty((0, X.shape[1]), np.float32), 1.0, kernel)
@@ -55,11 +56,12 @@ def _pick_width(
     if isinstance(kernel_width, str):
         if kernel_width != "auto":
             raise ValueError(f"kernel_width must be 'auto' or a number, got {kernel_width!r}.")
-        rows = rng.permutation(len(X))[:N_ROWS]
+        rows = rng.permutation(len(X))[:WIDTH_ROWS]
         return choose_width(_normalised(X, rows, mean), numbers[rows], rng)
-    if isinstance(kernel_width, bool) or not NARROWEST <= kernel_width <= WIDEST:
+    if isinstance(kernel_width, bool) or not NARROWEST_KERNEL <= kernel_width <= WIDEST_KERNEL:
         raise ValueError(
-            f"kernel_width must be 'auto' or a number from {NARROWEST:g} to {WIDEST:g}, got {kernel_width!r}."
+            f"kernel_width must be 'auto' or a number from {NARROWEST_KERNEL:g} to {WIDEST_KERNEL:g}, "
+            f"got {kernel_width!r}."
         )
     return float(kernel_width)
 

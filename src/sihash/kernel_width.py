@@ -11,8 +11,8 @@ from sihash.kernel import extended_anchors, rbf
 from sihash.threads import map_threads
 
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5)  # widths tried, as shares of the median distance
-N_ROWS, N_ANCHORS, N_BITS = 6000, 400, 32  # a third of the rows is held out
-ROUNDING = 1e-5  # squared distances of unit vectors in float32 that may as well be 0
+WIDTH_ROWS, N_ANCHORS, N_BITS = 6000, 400, 32  # a third of the rows is held out
+NO_DISTANCE = 1e-5  # squared distances of unit vectors in float32 that may as well be 0
 
 
 def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
@@ -22,7 +22,7 @@ def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
     the classes stands in for the hash functions: cheap, and its best width is near enough to that of the
     SVMs. With fewer than 20 rows, or no class of two, the median distance is taken as it is.
     """
-    sample = rng.permutation(len(Z))[:N_ROWS]
+    sample = rng.permutation(len(Z))[:WIDTH_ROWS]
     n_valid = len(sample) // 3
     valid, train = sample[:n_valid], sample[n_valid:]
     anchors = Z[train[:N_ANCHORS]]
@@ -44,7 +44,7 @@ def choose_width(Z: Array, y: Array, rng: np.random.RandomState) -> float:
 def _median_distance(P: Array, Q: Array) -> float:
     """Of rows that differ: a collection may hold one vector many times, an empty image, say."""
     squares = np.sum(P**2, axis=1)[:, None] - 2 * P @ Q.T + np.sum(Q**2, axis=1)
-    differ = squares[squares > ROUNDING]
+    differ = squares[squares > NO_DISTANCE]
     return float(np.sqrt(np.median(differ))) if len(differ) else 1.0
 
 

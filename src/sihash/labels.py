@@ -34,7 +34,7 @@ def one_each(y: Any, n: int) -> Array:
     """
     if y is None:
         raise ValueError(
-            "This hasher requires y to be passed, but the target y is None: give one label a row."
+            "This hasher requires y to be passed, but the target y is None: give one label per row."
         )
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
@@ -46,7 +46,7 @@ def one_each(y: Any, n: int) -> Array:
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1:
-        raise ValueError(f"Expected one label a row, as an array of shape ({n},), got shape {y.shape}.")
+        raise ValueError(f"Expected one label per row, as an array of shape ({n},), got shape {y.shape}.")
     if len(y) != n:
         raise ValueError(f"Expected as many labels as rows, got {len(y)} labels for {n} rows.")
     return y

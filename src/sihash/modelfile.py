@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from sihash._typing import Array
 from sihash.atomic_file import whole_file
 
-FORMAT = "sihash"
+FORMAT_NAME = "sihash"
 VERSION = 1
 _BLANK = b"0" * 64
 
@@ -62,7 +62,7 @@ class Entries(dict[str, Any]):
 def write(path: str | os.PathLike[str], header: dict[str, Any], tensors: dict[str, Array]) -> None:
     """Write a model so that ``path`` holds the old file or the new one, whole, whatever happens."""
     target = Path(path)
-    metadata = {"format": f"{FORMAT}/{VERSION}", "header": json.dumps(header), "sha256": _BLANK.decode()}
+    metadata = {"format": f"{FORMAT_NAME}/{VERSION}", "header": json.dumps(header), "sha256": _BLANK.decode()}
     blob = safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in tensors.items()}, metadata=metadata)
     digest = hashlib.sha256(blob).hexdigest().encode()
     place = _digest_place(blob)
@@ -83,7 +83,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Entries, Entries]:
         number = int(version) if version.isdecimal() else 0
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{path} is not a sihash model file, or it was cut short or altered.") from None
-    if name != FORMAT or not number:
+    if name != FORMAT_NAME or not number:
         raise ModelFileError(f"{path} is a safetensors file, but not one that sihash wrote.")
     if number > VERSION:
         raise ModelFileError(

@@ -1,4 +1,4 @@
-"""Row blocks side by side: one thread a core, each with a single-threaded BLAS.
+"""Row blocks side by side: one thread per core, each with a single-threaded BLAS.
 
 Two threads that multiply a block each beat one multiplication on two threads for the tall, narrow
 products of this package; the loops between the products run in parallel for nothing; and as blocks are

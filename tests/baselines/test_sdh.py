@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from sihash.baselines import SDH
-from sihash.baselines.sdh import RIDGE, HashFunctions, cyclic_descent, fit_class_weights, gram
+from sihash.baselines.sdh import RIDGE, RidgeRegression, cyclic_descent, fit_class_weights, gram
 from sihash.baselines.training import one_hot
 
 
@@ -63,7 +63,7 @@ def test_the_steps_are_ridge_regressions_and_report_their_minimum():
     rng = np.random.RandomState(0)
     Phi, B = rng.standard_normal((50, 7)), rng.choice([-1.0, 1.0], (50, 4))
     numbers = rng.randint(0, 3, 50)
-    P, P_loss = HashFunctions(Phi, RIDGE).fit(B)
+    P, P_loss = RidgeRegression(Phi, RIDGE).fit(B)
     np.testing.assert_allclose(Phi.T @ (B - Phi @ P), RIDGE * P, atol=1e-9)
     np.testing.assert_allclose(P_loss, np.sum((B - Phi @ P) ** 2) + RIDGE * np.sum(P**2))
     Y = one_hot(numbers, 3)

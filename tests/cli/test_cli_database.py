@@ -493,8 +493,9 @@ def test_errors_load_nothing_heavy(tmp_path, template):
     assert {loaded_by(*arguments) for arguments in wrong} == {"[]"}
 
 
-def test_verbs_that_do_not_learn_do_without_scikit_learn(place, query):
-    for arguments in [("search", place / "db", query), ("info", place / "db"), ("undo", place / "db")]:
+def test_only_learning_from_scratch_takes_scikit_learn(place, query):
+    db = place / "db"
+    for arguments in [("search", db, query), ("info", db), ("remove", db, 0), ("update", db), ("undo", db)]:
         assert not {"sklearn", "pandas", "faiss", "fastapi"} & set(eval(loaded_by(*arguments)))
 
 

@@ -52,7 +52,7 @@ def test_the_database_stays_with_all_images(figures):
 
 
 def test_updates_go_on_from_what_was_learned(figures):
-    """The story would tell nothing if one of them learned everything anew."""
+    """The story would tell nothing if one of them learned everything from scratch."""
     for change in ("more_images", "new_class"):
         report = figures[change]["incremental"]["report"]
         assert report.startswith("add:"), report

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sihash.database import DatabaseError
-from sihash.database.columns import LONGEST, joined, make_column, make_table, read_table, write_table
+from sihash.database.columns import LONGEST_VALUE, joined, make_column, make_table, read_table, write_table
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 columns = st.integers(0, 8).flatmap(
@@ -93,7 +93,7 @@ def test_what_other_libraries_hold():
         ([float("inf")], "infinite"),
         ([2**64], "does not fit 64 bits"),
         (["\ud800"], "half a character"),
-        (["x" * (LONGEST + 1)], "at most 65,536 characters; column 'a' has one of 65,537"),
+        (["x" * (LONGEST_VALUE + 1)], "at most 65,536 characters; column 'a' has one of 65,537"),
     ],
 )
 def test_what_is_refused_is_said_in_a_sentence(values, message):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -147,6 +148,28 @@ def test_an_update_of_a_large_collection_reads_only_what_it_learns_from(folder, 
 
 
 # Searching.
+
+
+def test_files_of_a_search_are_not_all_held_at_once(tmp_path, monkeypatch):
+    """However many are named: as many as make up a chunk."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for k in range(40):
+        paths.append(tmp_path / f"{k}.png")
+        Image.fromarray(rng.integers(0, 256, (300, 300, 3), dtype=np.uint8)).save(paths[-1])
+    db = ImageDatabase.create(tmp_path / "db", paths[:9], [0, 1, 2] * 3, **small.PARAMS)
+    size = paths[0].stat().st_size
+    monkeypatch.setattr(small.extraction, "_CHUNK_BYTES", 4 * size)
+    db.search(paths[:1])
+    tracemalloc.start()
+    try:
+        answers = db.search(paths, k=1, rank="vector")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    db.close()
+    assert [answer.hits[0].name for answer in answers[:9]] == [str(file) for file in paths[:9]]
+    assert peak < 20 * size
 
 
 @pytest.mark.parametrize("index", ["exact", "numpy", "faiss"])

@@ -11,7 +11,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from sihash.database import DatabaseError, ImageDatabase, unseen
-from sihash.database.findings import KINDS
+from sihash.database.findings import FINDING_KINDS
 
 N_CLASSES, PER_CLASS, WIDTH = 8, 40, 24
 PARAMS = {"n_bits": 16, "n_anchors": 60, "index": "exact"}
@@ -36,7 +36,7 @@ def of_kind(diagnosis, kind):
 def test_a_clean_collection_has_no_findings(folder):
     diagnosis = made(folder, *blobs()).doctor()
     assert diagnosis.findings == []
-    assert diagnosis.found == dict.fromkeys(KINDS, 0)
+    assert diagnosis.found == dict.fromkeys(FINDING_KINDS, 0)
     assert "320 of 320 labels were judged" in diagnosis.note
 
 

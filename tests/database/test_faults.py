@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from contextlib import closing
 from itertools import product
 
 import pytest
 import small
+from faulty_disk import FaultyDisk, Killed
+from safetensors import safe_open
 
 from sihash.database import DatabaseError, ImageDatabase, files, verify
+from sihash.database.catalogue import TABLES, Catalogue
 from sihash.database.files import Disk
 
 CHANGES = {
@@ -145,8 +149,6 @@ def test_the_kth_call_of_a_creation_fails(folder, monkeypatch):
 @pytest.mark.parametrize("kind", CHANGES)
 def test_the_catalogue_meets_a_full_disk(kind, changed, folder, monkeypatch):
     """SQLite may grow by ever more pages until the change succeeds."""
-    from sihash.database.catalogue import Catalogue
-
     begin = Catalogue.begin
     root = small.copy(changed, folder / "db")
     with ImageDatabase(root) as db:
@@ -177,136 +179,166 @@ def test_the_catalogue_meets_a_full_disk(kind, changed, folder, monkeypatch):
 
 # Power.
 
-
-class PowerLoss(BaseException):
-    """Not an Exception: nothing may catch it and go on as if there were power."""
+STEPS = {**CHANGES, "reencode": lambda db: db.update(reencode=True)}
 
 
-class Fragile(Disk):
-    """A disk whose power goes at call ``k``. It knows what would still be there afterwards.
-
-    A file's bytes are safe once it was synced, its name once its folder was; a file that was deleted may be
-    back unless the folder was synced since. SQLite syncs its own files (synchronous = FULL) and is trusted.
-    """
-
-    def __init__(self, root, k):
-        self.root, self.k, self.n_calls, self.dark = root, k, 0, False
-        self.names, self.unsafe_bytes, self.unsafe_names, self.deleted = {}, set(), set(), {}
-
-    def _call(self):
-        if self.dark or self.n_calls == self.k:
-            if not self.dark:
-                self.image = self.root.with_name("image")
-                if self.root.exists():
-                    shutil.copytree(self.root, self.image)
-            self.dark = True
-            raise PowerLoss
-        self.n_calls += 1
-
-    def create(self, path):
-        self._call()
-        descriptor = super().create(path)
-        self.names[descriptor] = path.relative_to(self.root)
-        self.unsafe_bytes.add(self.names[descriptor])
-        self.unsafe_names.add(self.names[descriptor])
-        return descriptor
-
-    def write(self, descriptor, data):
-        self._call()
-        return super().write(descriptor, data)
-
-    def sync(self, descriptor):
-        self._call()
-        self.unsafe_bytes.discard(self.names[descriptor])
-
-    def save(self, hasher, path, **options):
-        self._call()
-        super().save(hasher, path, **options)
-
-    def make_folder(self, path):
-        self._call()
-        super().make_folder(path)
-
-    def sync_folder(self, path):
-        self._call()
-        inside = path.relative_to(self.root) if path.is_relative_to(self.root) else None
-        self.unsafe_names = {name for name in self.unsafe_names if name.parent != inside}
-        self.deleted = {name: data for name, data in self.deleted.items() if name.parent != inside}
-
-    def unlink(self, path):
-        self._call()
-        if path.exists():
-            self.deleted[path.relative_to(self.root)] = path.read_bytes()
-        super().unlink(path)
-
-    def after_the_loss(self, how):
-        """The folder as the next start finds it: unsafe files gone, or there and full of zeros."""
-        image = self.image.with_name(f"image-{how}")
-        if self.image.exists():
-            shutil.copytree(self.image, image)
-        for name in self.unsafe_names | self.unsafe_bytes:
-            path = image / name
-            if path.exists():
-                size = path.stat().st_size
-                path.unlink()
-                if how == "zeros" and name in self.unsafe_bytes:
-                    path.write_bytes(bytes(size))
-        for name, data in self.deleted.items():
-            (image / name).write_bytes(data)
-        return image
+@pytest.fixture(scope="module")
+def old_codes(changed):
+    """As `changed`, with an update after which nothing was encoded again; closed."""
+    with small.fast_folder() as path:
+        with ImageDatabase(small.copy(changed, path / "old")) as db:
+            db.update()
+        yield path / "old"
 
 
-@pytest.mark.parametrize("kind", CHANGES)
-def test_the_power_goes_at_any_call(kind, changed, folder, monkeypatch):
-    change = CHANGES[kind]
-    n_calls, after = calls_of(change, small.copy(changed, folder / "clean"), monkeypatch)
-    with ImageDatabase(changed) as db:
-        before = small.seen(db)
-    for k in range(n_calls + 1):
-        place = folder / f"{k}"
-        place.mkdir()
-        root = small.copy(changed, place / "db")
-        disk, acknowledged = Fragile(root, k), False
-        monkeypatch.setattr(files, "disk", disk)
-        with ImageDatabase(root) as db:
-            try:
-                change(db)
-                acknowledged, disk.k = True, disk.n_calls
-                disk.sync(-1)  # the power goes right after the call has returned
-            except PowerLoss:
-                pass
-        monkeypatch.undo()
-        for how in ("gone", "zeros"):
-            image = disk.after_the_loss(how)
+def in_place(folder, of, name):
+    """A copy of a database in a folder of its own, in which nothing else is."""
+    (place := folder / name).mkdir()
+    return small.copy(of, place / "db")
+
+
+def run(change, root, number=None):
+    """Let the process be killed, or the power go, at call ``number`` of a change; the disk as it is then."""
+    disk, acknowledged = FaultyDisk(root), False
+    disk.plan = {} if number is None else {number: Killed()}
+    with disk.in_use(), closing(ImageDatabase(root)) as db:
+        try:
+            change(db)
+            acknowledged = True
+            disk.power_goes()
+        except Killed:
+            pass
+    return disk, acknowledged
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_the_power_goes_at_any_call(kind, changed, old_codes, folder):
+    change, start = STEPS[kind], old_codes if kind == "reencode" else changed
+    clean = in_place(folder, start, "clean")
+    states = []
+    with ImageDatabase(clean) as db:
+        states.append(small.seen(db))
+        change(db)
+        states.append(small.seen(db))
+    before, after = states
+    acknowledged, k = False, 0
+    while not acknowledged:
+        disk, acknowledged = run(change, in_place(folder, start, f"{k}"), k)
+        for how in ("kill", "least", "most"):
+            image = disk.left(folder / f"{k}" / how, how)
             with ImageDatabase(image) as db:
                 found = small.seen(db)
-                assert found == after if acknowledged else found in (before, after)
+                # Encoding again has a commit for each segment.
+                assert found == after if acknowledged else found in states or kind == "reencode"
                 assert verify(image) == []
-                if found == before and not acknowledged and kind != "compact":
+                if not acknowledged and (found == before or kind == "reencode") and kind != "compact":
                     change(db)
                     assert small.seen(db) == after
-        shutil.rmtree(place)
+        shutil.rmtree(folder / f"{k}")
+        k += 1
+    assert k > 3
 
 
-def test_the_power_goes_at_any_call_of_a_creation(folder, monkeypatch):
-    with small.make(folder / "clean", n=12) as db:
+def test_the_power_goes_at_any_call_of_a_creation(folder):
+    (folder / "clean").mkdir()
+    with small.make(folder / "clean" / "db", n=12) as db:
         expected, k, created = small.seen(db), 0, False
     while not created:
         (place := folder / f"{k}").mkdir()
-        disk = Fragile(place / "db", k)
-        monkeypatch.setattr(files, "disk", disk)
-        try:
-            small.make(place / "db", n=12).close()
-            created = True
-        except PowerLoss:
-            image = disk.after_the_loss(("gone", "zeros")[k % 2])
-            monkeypatch.undo()
-            with pytest.raises(DatabaseError, match=r"no database|never finished"):
-                ImageDatabase(image)
-            with small.make(image, n=12) as db:
+        disk = FaultyDisk(place / "db")
+        disk.plan = {k: Killed()}
+        with disk.in_use():
+            try:
+                small.make(place / "db", n=12).close()
+                created = True
+                disk.power_goes()
+            except Killed:
+                pass
+        for how in ("kill", "least", "most"):
+            image = disk.left(place / how, how)
+            try:
+                ImageDatabase(image).close()
+            except DatabaseError as error:
+                assert not created, "a finished database is gone"
+                if "no database" not in str(error) and "never finished" not in str(error):
+                    raise
+                small.make(image, n=12).close()
+            with ImageDatabase(image) as db:
                 assert small.seen(db) == expected
                 assert verify(image) == []
-        monkeypatch.undo()
         shutil.rmtree(place)
         k += 1
     assert k > 10
+
+
+def test_sqlite_syncs_every_commit(db, monkeypatch):
+    """SQLite is trusted with its own files because it is told to sync them."""
+    found, begin = [], Catalogue.begin
+
+    def asked(self):
+        begin(self)
+        found.append((self.execute("PRAGMA synchronous"), self.execute("PRAGMA journal_mode")))
+
+    monkeypatch.setattr(Catalogue, "begin", asked)
+    db.remove([1])
+    db.update()
+    db.compact()
+    assert found == [([(2,)], [("wal",)])] * 3  # FULL
+
+
+# A second kill, while what the first one left is being mended.
+
+
+def committed(root):
+    """All that the catalogue holds and names, to the byte, but for times and the random part of names."""
+    with closing(Catalogue(root)) as catalogue:
+        held = {table: catalogue.rows(table) for table in TABLES if table not in ("files", "operations")}
+        named = sorted((str(each), content(root / file.path)) for *each, file in catalogue.files())
+        operations = [(o.number, o.kind, o.version, o.target) for o in catalogue.operations()]
+    return held, named, operations
+
+
+def content(path):
+    """The bytes of a file; of safetensors, whose header comes in any order, header and tensors."""
+    if path.suffix != ".safetensors":
+        return path.read_bytes()
+    with safe_open(path, "numpy") as file:
+        header = {key: text for key, text in file.metadata().items() if key != "sha256"}
+        tensors = [(name, file.get_tensor(name).tobytes()) for name in sorted(file.keys())]
+    return repr((sorted(header.items()), tensors)).encode()
+
+
+@pytest.mark.parametrize("kind", ["add", "update", "reencode", "compact"])
+def test_a_second_kill_inside_recovery(kind, changed, old_codes, folder):
+    """At every call of opening, sweeping and doing it again; after first kills at some calls, or at all."""
+    change, start = STEPS[kind], old_codes if kind == "reencode" else changed
+
+    def go_on(db):
+        """What the next process does: the operation, unless it is done."""
+        if not was_done(db):
+            change(db)
+
+    with ImageDatabase(start) as db:
+        first = db.info()["operation"]
+
+    def was_done(db):
+        done = db._reader.catalogue.operations(first)
+        return bool(done) and done[-1].details.get("is_last", True)
+
+    clean = in_place(folder, start, "clean")
+    disk, _ = run(change, clean)
+    expected, n_calls = committed(clean), disk.n_calls
+    for k in range(n_calls) if small.SOAK else range(1, n_calls, max(1, n_calls // 4)):
+        disk, _ = run(change, in_place(folder, start, f"{k}"), k)
+        acknowledged, again = False, 0
+        while not acknowledged:
+            (place := folder / f"{k}" / f"{again}").mkdir()
+            second, acknowledged = run(go_on, disk.left(place / "db", ("kill", "least")[again % 2]), again)
+            image = second.left(place / "left", ("least", "most", "kill")[again % 3])
+            with ImageDatabase(image) as db:
+                go_on(db)
+            assert committed(image) == expected
+            assert verify(image) == []
+            shutil.rmtree(place)
+            again += 1
+        shutil.rmtree(folder / f"{k}")

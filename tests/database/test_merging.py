@@ -198,3 +198,23 @@ def test_every_call_of_a_merge_may_fail(two, folder, monkeypatch):
             assert small.seen(db) == expected
             assert verify(db.path) == []
         shutil.rmtree(folder / f"{k}")
+
+
+def test_labels_that_were_changed_are_merged(two, folder):
+    with ImageDatabase(two[0]) as a, ImageDatabase(two[1]) as b:
+        for db in (a, b):
+            db.relabel([10], "both")
+        a.relabel([65], "first")
+        b.relabel([61], None)
+        expected = sorted(set(rows(a)) | set(rows(b)))
+    with ImageDatabase.merge(folder / "c", *two) as c:
+        assert rows(c) == expected
+        assert c.item(10).label == "both"
+        assert c.item(65).label == "first"
+        assert verify(c.path) == []
+        c.compact()
+        assert rows(c) == expected
+    with ImageDatabase(two[1]) as b:
+        b.relabel([11], "second")
+    with pytest.raises(DatabaseError, match="differ in content, label or columns"):
+        ImageDatabase.merge(folder / "d", *two)

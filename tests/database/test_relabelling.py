@@ -7,7 +7,7 @@ import pytest
 import small
 
 from sihash import SIH
-from sihash.database import DatabaseError, ImageDatabase, NoSuchItem, verify
+from sihash.database import DatabaseError, IdTaken, ImageDatabase, NoSuchItem, verify
 
 
 def labels_of(db):
@@ -144,3 +144,14 @@ def test_a_compaction_keeps_the_labels_and_drops_the_overlay(db):
     assert verify(db.path) == []
     assert db.update().n_learned == 6  # five that came, one relabelled
     assert db.item(2).label == "x"
+
+
+def test_what_comes_again_is_held_against_the_label_of_now(db):
+    X, _ = small.rows(1, seed=5)
+    db.add(X, [0], ids=["a"])
+    db.relabel(["a"], 1)
+    assert db.add(X, [1], ids=["a"]).skipped == ["row 0"]
+    with pytest.raises(IdTaken):
+        db.add(X, [0], ids=["a"])
+    assert db.add(X, [0], ids=["a"], replace=True).replaced == ["a"]
+    assert db.item("a").label == 0

@@ -17,7 +17,7 @@ from test_partitioned_rows import assert_books_are_kept, made
 from sihash import SIH
 from sihash.engines import dask as dask_engine
 from sihash.engines import rows_from_files
-from sihash.engines.dask_actors import PATIENCE, Crew
+from sihash.engines.dask_actors import SILENT_SECONDS, Crew
 from sihash.engines.dask_matrix import Matrix
 from sihash.engines.worker import Part
 from sihash.svm import smooth
@@ -220,7 +220,7 @@ class LatePart(Part):
     """An actor that takes longer to come than anybody waits at once."""
 
     def __init__(self, n_threads):
-        time.sleep(1.5 * PATIENCE)
+        time.sleep(1.5 * SILENT_SECONDS)
         super().__init__(n_threads)
 
 

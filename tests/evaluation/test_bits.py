@@ -19,7 +19,7 @@ def test_by_hand():
 
 def test_equals_numpy_in_any_blocks(monkeypatch):
     B = np.where(np.random.default_rng(0).random((500, 13)) < 0.3, 1, -1)
-    monkeypatch.setattr(bits, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(bits, "UNPACKED_ROWS", 64)
     s = bit_statistics(codes_module.pack(B), 13)
     assert s.correlation == pytest.approx(np.corrcoef(B.T))
     assert s.balance == pytest.approx((B > 0).mean(axis=0))

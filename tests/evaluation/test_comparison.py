@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from sihash.evaluation import AlternativeScore, Comparison, compare, comparison
 from sihash.evaluation.alternatives import (
-    N_CANDIDATES,
+    N_RESCORED,
     Cosine,
     LdaLabel,
     ProductQuantisation,
@@ -83,9 +83,9 @@ def test_rescoring_puts_the_nearest_by_bits_in_the_order_of_cosine():
     rescored = RescoredSignBits(bits, cosine)
     order = np.argsort(-rescored.scores(Q), axis=1, kind="stable")
     for near, row, found in zip(distances, cosines, order, strict=True):
-        candidates = np.argsort(near, kind="stable")[:N_CANDIDATES]
-        assert found[:N_CANDIDATES].tolist() == candidates[np.argsort(-row[candidates])].tolist()
-        assert (np.diff(near[found[N_CANDIDATES:]].astype(int)) >= 0).all()
+        candidates = np.argsort(near, kind="stable")[:N_RESCORED]
+        assert found[:N_RESCORED].tolist() == candidates[np.argsort(-row[candidates])].tolist()
+        assert (np.diff(near[found[N_RESCORED:]].astype(int)) >= 0).all()
 
 
 @pytest.mark.parametrize("code_bytes", [4, 6])  # 20 numbers are no multiple of 6: padded
@@ -223,23 +223,23 @@ def advice_of(*others, own=SIHASH, n_queries=1000):
 def test_advice():
     assert advice_of(("cosine", 1536, 0.6, 0.7)) == (
         "Cosine answers better here than sihash (P@1 0.600 against 0.500, P@10 0.700 against 0.500): use it "
-        "if 1.5 kB an item instead of 4 bytes, and 2 ms a query instead of 0.1, are affordable."
+        "if 1.5 kB per item instead of 4 bytes, and 2 ms per query instead of 0.1, are affordable."
     )
     assert advice_of(("cosine", 1536, 0.55, 0.7), ("LDA's label", 1, 0.6, 0.7)) == (
         "LDA's label answers better here than sihash (P@1 0.600 against 0.500, P@10 0.700 against 0.500) and "
-        "takes no more room (1 byte an item): use it."
+        "takes no more room (1 byte per item): use it."
     )
     assert advice_of(("cosine", 1536, 0.6, 0.4), ("sign bits", 48, 0.2, 0.2)) == (
         "Cosine more often puts the right thing first, sihash has more right ones among ten (P@1 0.600 "
-        "against 0.500, P@10 0.400 against 0.500; 1.5 kB an item against 4 bytes): take what you need."
+        "against 0.500, P@10 0.400 against 0.500; 1.5 kB per item against 4 bytes): take what you need."
     )
     assert advice_of(("LDA's label", 1, 0.51, 0.5)) == (
         "LDA's label answers as well here as sihash (P@1 0.510 against 0.500, P@10 0.500 against 0.500) with "
-        "1 byte an item instead of 4 bytes: it will do."
+        "1 byte per item instead of 4 bytes: it will do."
     )
     assert advice_of(("cosine", 1536, 0.51, 0.5)) == (
         "Use sihash: it answers as well here as the best of the others; next is cosine (P@1 0.500 against "
-        "0.510, P@10 0.500 against 0.500; 4 bytes an item against 1.5 kB)."
+        "0.510, P@10 0.500 against 0.500; 4 bytes per item against 1.5 kB)."
     )
     assert advice_of(("cosine", 1536, 0.4, 0.4)).startswith(
         "Use sihash: it answers best here; next is cosine"

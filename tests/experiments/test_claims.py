@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sihash.experiments import changes
-from sihash.experiments.claims import Finding, claims_table
+from sihash.experiments import modifications
+from sihash.experiments.claims import ClaimResult, claims_table
 from sihash.experiments.methods import METHODS
 from sihash.experiments.records import Records
 from sihash.experiments.scales import SMOKE
@@ -22,7 +22,7 @@ from sihash.experiments.scales import SMOKE
     ],
 )
 def test_verdicts(held, n_open, verdict):
-    assert Finding(held, "", [], n_open).verdict == verdict
+    assert ClaimResult(held, "", [], n_open).verdict == verdict
 
 
 # Two made worlds: one in which the paper is right in everything, one in which it is wrong in everything.
@@ -50,8 +50,8 @@ def world(path, right):
     for (n_train, n_anchors), mAP in SIZES.items():
         fit("cifar10", "sih", mAP, n_train=n_train, n_anchors=n_anchors)
     for data in ("cifar10", "mnist"):
-        for kind in changes.KINDS:
-            for point in {*changes.points(kind, SMOKE), 0.1}:
+        for kind in modifications.KINDS:
+            for point in {*modifications.points(kind, SMOKE), 0.1}:
                 key = {"kind": "change", "scale": "smoke", "data": data, "change": kind, "point": point}
                 cpu = {"passive": 1, "incremental": 1, "scratch": 2 + sign * 1}
                 mAP = {"passive": 0.1, "incremental": 0.5, "scratch": 0.5 if right else 0.6}

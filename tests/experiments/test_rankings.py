@@ -7,18 +7,18 @@ import pytest
 
 from sihash import SIH, codes
 from sihash.experiments import rankings
-from sihash.experiments.problem import load_problem
+from sihash.experiments.task import load_task
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    problem = load_problem("digits", 400, 150)
-    return SIH(16, 60, random_state=0).fit(problem.train.X, problem.train.y), problem.test
+    task = load_task("digits", 400, 150)
+    return SIH(16, 60, random_state=0).fit(task.train.X, task.train.y), task.test
 
 
 def test_asymmetric_ranking_by_hand(fitted, monkeypatch):
     hasher, test = fitted
-    monkeypatch.setattr(rankings, "BLOCK_QUERIES", 64)
+    monkeypatch.setattr(rankings, "SCORED_QUERIES", 64)
     got = rankings.leave_one_out_scores(hasher, test.X, test.y)["asymmetric"]
     margins = hasher.decision_function(test.X)
     soft, signs = np.tanh(margins).astype(np.float32).astype(float), codes.sign(margins)
@@ -37,5 +37,5 @@ def test_asymmetric_ranking_by_hand(fitted, monkeypatch):
 def test_class_probabilities_rank_best(fitted):
     hasher, test = fitted
     got = rankings.leave_one_out_scores(hasher, test.X, test.y)
-    assert set(got) == set(rankings.KINDS)
+    assert set(got) == set(rankings.RANKINGS)
     assert 0.8 < got["asymmetric"] <= got["semantic"] + 0.02 <= 1.02

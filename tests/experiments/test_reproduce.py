@@ -13,7 +13,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from test_problem import write_nuswide
+from test_task import write_nuswide
 from typer.testing import CliRunner
 
 from sihash.cli import app

@@ -9,16 +9,16 @@ import pytest
 
 from sihash.experiments import selection
 from sihash.experiments.lab import Lab
-from sihash.experiments.problem import Problem, Rows, folds, load_problem
 from sihash.experiments.records import Records
 from sihash.experiments.scales import SMOKE
+from sihash.experiments.task import Rows, Task, folds, load_task
 
 SCALE = dataclasses.replace(SMOKE, n_train=400, n_anchors=50, widths=(0.05, 0.6), margins=(4.0, 16.0))
 
 
 @pytest.fixture(scope="module")
-def problem():
-    return load_problem("digits", SCALE.n_train, None)
+def task():
+    return load_task("digits", SCALE.n_train, None)
 
 
 class Sealed:
@@ -30,16 +30,16 @@ class Sealed:
     __len__ = __getitem__ = __array__ = None
 
 
-def test_the_choice_never_sees_the_test_rows(problem, tmp_path):
-    """The very runs that `sihash reproduce` does, on a problem whose test rows raise when touched."""
+def test_the_choice_never_sees_the_test_rows(task, tmp_path):
+    """The very runs that `sihash reproduce` does, on a task whose test rows raise when touched."""
     lab = Lab(SCALE, Records(tmp_path / "records.jsonl"))
-    lab.cache["problem"] = "digits", Problem("digits", problem.train, Sealed())
+    lab.cache["task"] = "digits", Task("digits", task.train, Sealed())
     lab.execute(selection.plan("digits", SCALE))
     assert {r["key"]["method"] for r in lab.records.where(kind="selection")} == set(selection.TUNED)
 
 
-def test_folds_are_parts_of_the_training_rows(problem):
-    train = Rows(np.arange(len(problem.train))[:, None], problem.train.y)
+def test_folds_are_parts_of_the_training_rows(task):
+    train = Rows(np.arange(len(task.train))[:, None], task.train.y)
     held_out_rows = []
     for fit_rows, held_out in folds(train, 5):
         assert not set(fit_rows.X[:, 0]) & set(held_out.X[:, 0])
@@ -48,15 +48,15 @@ def test_folds_are_parts_of_the_training_rows(problem):
     assert sorted(held_out_rows) == list(range(len(train)))
 
 
-def test_the_best_on_held_out_rows_is_taken(problem):
-    chosen = selection.choose(problem.train, "digits", "sih", SCALE)
+def test_the_best_on_held_out_rows_is_taken(task):
+    chosen = selection.choose(task.train, "digits", "sih", SCALE)
     by_width = [t for t in chosen["tried"] if t["C"] == selection.PAPER_C_X][: len(SCALE.widths)]
     assert chosen["width"] == max(by_width, key=lambda t: t["mAP"])["width"] == 0.6
     assert chosen["C"] == chosen["C_by_validation"]
 
 
-def test_cifar10_has_the_printed_margin(problem):
+def test_cifar10_has_the_printed_margin(task):
     chosen = selection.choose(
-        problem.train, "cifar10", "sih", dataclasses.replace(SCALE, margins=(64.0,), widths=(0.6,))
+        task.train, "cifar10", "sih", dataclasses.replace(SCALE, margins=(64.0,), widths=(0.6,))
     )
     assert (chosen["C"], chosen["C_by_validation"]) == (16.0, 64.0)

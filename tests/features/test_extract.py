@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from sihash.features import BadImage, extract, extractor
+from sihash.features import BadImage, extract, extractor, onnx
 from sihash.features.extract import extract_stream
 
 
@@ -192,3 +195,17 @@ def test_pillow_images_are_taken(images):
 def test_sizes_that_are_none(features, size):
     with pytest.raises(ValueError, match="size"):
         extractor(features, size=size)
+
+
+def test_a_network_is_hashed_once_as_long_as_it_stays_the_same_file(tmp_path, monkeypatch):
+    path = tmp_path / "network.onnx"
+    path.write_bytes(b"weights")
+    read = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *a: read.append(1) or digest(*a))
+    first = onnx._digest(path)
+    assert onnx._digest(path) == first == hashlib.sha256(b"weights").hexdigest()
+    assert len(read) == 1
+    path.write_bytes(b"WEIGHTS")
+    os.utime(path, ns=(1, 1))
+    assert onnx._digest(path) != first

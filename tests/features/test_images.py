@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sihash.features.images import MAX_PIXELS, BadImage, as_image, decode
+from sihash.features.images import MAX_PIXELS, BadImage, as_image, decode, n_pixels
 
 
 def encoded(image: Image.Image, kind: str, **options) -> bytes:
@@ -76,6 +76,17 @@ def test_a_large_jpeg_may_be_decoded_smaller():
     image = Image.new("RGB", (1600, 800), "green")
     assert decode(encoded(image, "JPEG"), at_least=32).size == (200, 100)
     assert decode(encoded(image, "JPEG")).size == (1600, 800)
+
+
+def test_pixels_are_counted_by_the_header(colours):
+    whole = encoded(colours, "PNG")
+    assert n_pixels(whole) == n_pixels(whole[: len(whole) // 2]) == 600
+    for data in (b"", b"no picture", bomb()):
+        with pytest.raises(BadImage) as counted:
+            n_pixels(data)
+        with pytest.raises(BadImage) as decoded:
+            decode(data)
+        assert str(counted.value) == str(decoded.value)
 
 
 def bomb() -> bytes:

@@ -20,7 +20,7 @@ pytest.importorskip("pymilvus")
 milvus_server = pytest.importorskip("milvus_server")
 from sihash.index import milvus  # noqa: E402
 from sihash.index.milvus import MilvusIndex  # noqa: E402
-from sihash.index.milvus_connection import TOKEN, IndexServerError  # noqa: E402
+from sihash.index.milvus_connection import MILVUS_TOKEN, IndexServerError  # noqa: E402
 
 # All in one worker, where tests are spread by group.
 pytestmark = pytest.mark.xdist_group("milvus")
@@ -32,12 +32,12 @@ def server(tmp_path_factory, pytestconfig):
     with open(programs / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one server at a time, however tests are spread
         server = milvus_server.Server(tmp_path_factory.mktemp("milvus"), programs)
-        before = os.environ.get(TOKEN)
-        os.environ[TOKEN] = milvus_server.TOKEN
+        before = os.environ.get(MILVUS_TOKEN)
+        os.environ[MILVUS_TOKEN] = milvus_server.TOKEN
         yield server
-        os.environ.pop(TOKEN)
+        os.environ.pop(MILVUS_TOKEN)
         if before is not None:
-            os.environ[TOKEN] = before
+            os.environ[MILVUS_TOKEN] = before
         server.stop()
 
 
@@ -142,7 +142,7 @@ def test_lists_find_what_there_is(filled, monkeypatch):
 
 def test_a_ball_larger_than_milvus_gives(filled, monkeypatch):
     index, oracle = filled
-    monkeypatch.setattr(milvus, "MOST", 30)
+    monkeypatch.setattr(milvus, "MOST_RESULTS", 30)
     query = random_codes(np.random.default_rng(3), 2, 32)
     same_balls(index.radius(query, 32), oracle.radius(query, 32))
     allowed = np.arange(0, 200, 2)
@@ -217,10 +217,10 @@ def test_a_dropped_index_is_gone(server):
 
 def test_wrong_credentials(server, monkeypatch):
     url = f"milvus+http://{server.address}/anything"
-    monkeypatch.setenv(TOKEN, "root:wrong")
+    monkeypatch.setenv(MILVUS_TOKEN, "root:wrong")
     with pytest.raises(IndexServerError, match="refuses the credentials in SIHASH_MILVUS_TOKEN"):
         open_index(url, 32)
-    monkeypatch.delenv(TOKEN)
+    monkeypatch.delenv(MILVUS_TOKEN)
     with pytest.raises(IndexServerError, match="asks for credentials; set SIHASH_MILVUS_TOKEN"):
         open_index(url, 32)
 

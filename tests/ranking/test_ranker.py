@@ -9,7 +9,7 @@ from sihash.codes import hamming, pack, sign
 from sihash.index import ScanIndex
 from sihash.ranking import RANKS, Ranker, Sketcher, Weights, check_rank, nearness
 from sihash.ranking.ranker import N_CANDIDATES, Query
-from sihash.ranking.sketch import N_BITS
+from sihash.ranking.sketch import SKETCH_BITS
 
 D, BITS, K = 12, 16, 4
 
@@ -35,7 +35,7 @@ class Collection:
         return X @ self.W
 
     def ranker(self):
-        index, near = ScanIndex(BITS), ScanIndex(BITS + N_BITS)
+        index, near = ScanIndex(BITS), ScanIndex(BITS + SKETCH_BITS)
         index.add(self.ids, self.codes)
         near.add(self.ids, np.concatenate([self.codes, self.sketcher(self.X)], axis=1))
         rows = lambda ids: np.array([self.place[int(i)] for i in ids], dtype=int)  # noqa: E731
@@ -216,7 +216,7 @@ def test_sketches_keep_angles():
     X = rng.standard_normal((300, 200)).astype(np.float32)
     Y = X + rng.standard_normal((300, 200)).astype(np.float32)
     angles = np.arccos([cosine(a, b) for a, b in zip(X, Y, strict=True)]) / np.pi
-    differ = np.bitwise_count(sketcher(X + 3) ^ sketcher(Y + 3)).sum(axis=1) / N_BITS
+    differ = np.bitwise_count(sketcher(X + 3) ^ sketcher(Y + 3)).sum(axis=1) / SKETCH_BITS
     assert differ.mean() == pytest.approx(angles.mean(), abs=0.02)
     again = Sketcher.from_array(sketcher.to_array())
     np.testing.assert_array_equal(again(X), sketcher(X))

@@ -20,7 +20,7 @@ from PIL import Image
 from ports import free_port
 from sihash.client import Client
 from sihash.server.app import create_app
-from sihash.server.settings import Settings
+from sihash.server.settings import ServerSettings
 from sihash.server.tokens import hash_of
 
 TOKEN = "a-token-for-the-tests-of-sihash"
@@ -57,7 +57,7 @@ def png(values: np.ndarray) -> bytes:
 
 @contextmanager
 def application(database: Path, run_folder: Path, **options: object) -> Iterator[TestClient]:
-    settings = Settings(str(database), str(run_folder), hash_of(TOKEN), **options)  # type: ignore[arg-type]
+    settings = ServerSettings(str(database), str(run_folder), hash_of(TOKEN), **options)  # type: ignore[arg-type]
     with TestClient(
         create_app(settings), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as client:

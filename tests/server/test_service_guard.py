@@ -7,7 +7,7 @@ from services import TOKEN, application
 
 from sihash.server import tokens
 from sihash.server.guard import PUBLIC, READING_POSTS
-from sihash.server.settings import Settings, is_loopback
+from sihash.server.settings import ServerSettings, is_loopback
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
@@ -210,8 +210,16 @@ def test_a_damaged_or_short_token_is_an_error(tmp_path):
 
 def test_settings_survive_the_environment(monkeypatch):
     monkeypatch.setenv("SIHASH_SERVICE", "")
-    settings = Settings("/db", "/run", "ab", "::1", ("a.example",))
+    settings = ServerSettings("/db", "/run", "ab", "::1", ("a.example",))
     settings.store()
-    assert Settings.stored() == settings
+    assert ServerSettings.stored() == settings
     assert settings.is_local
     assert not is_loopback("192.168.0.1")
+
+
+def test_every_digit_of_the_hash_of_a_token_counts():
+    own = tokens.hash_of(TOKEN)
+    assert tokens.is_token(TOKEN, own)
+    for k, digit in enumerate(own):
+        other = own[:k] + ("0" if digit != "0" else "1") + own[k + 1 :]
+        assert not tokens.is_token(TOKEN, other)

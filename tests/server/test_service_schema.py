@@ -19,7 +19,7 @@ from schemathesis.checks import (
 from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, running
 
 from sihash.server.app import create_app
-from sihash.server.settings import Settings
+from sihash.server.settings import ServerSettings
 
 N_EXAMPLES = 1000 if IS_SOAK else 200
 CHECKS = [
@@ -28,7 +28,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-DESCRIPTION = create_app(Settings("nowhere", "nowhere", "none")).openapi()
+DESCRIPTION = create_app(ServerSettings("nowhere", "nowhere", "none")).openapi()
 # A stream of events never ends; the tests of updates read it.
 ROUTES = [
     (method.upper(), path)

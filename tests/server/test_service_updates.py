@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -23,7 +24,7 @@ from sihash.database.snapshot import Snapshot
 from sihash.server.models import UpdateState
 from sihash.server.settings import THREADS
 from sihash.server.update_process import Teller, expected_seconds
-from sihash.server.updates import Updates, write_state
+from sihash.server.updates import MAX_FOLLOWERS, Updates, write_state
 
 N_CLIENTS = 64
 LOAD_SECONDS = 60 if IS_SOAK else 4  # at least; the update decides
@@ -70,6 +71,24 @@ def test_an_update_to_its_end(two_workers, digits):
         assert client.undo().undone == "update"
         assert client.info().version == version
         assert client.update(strategy="relearn").state == "done"
+
+
+def test_the_limit_of_event_streams_holds_however_many_come_at_once(served):
+    """And places of those who left, or were never served, are free again."""
+
+    async def statuses(n: int) -> list[int]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=served.address, limits=limits, timeout=60) as http:
+            asked = [http.build_request("GET", "/v1/updates/events") for _ in range(n)]
+            answers = await asyncio.gather(*(http.send(one, stream=True) for one in asked))
+            found = [answer.status_code for answer in answers]
+            for answer in answers:
+                await answer.aclose()
+        return found
+
+    found = asyncio.run(statuses(120))
+    assert (found.count(200), found.count(503)) == (MAX_FOLLOWERS, 20)
+    wait_until(lambda: asyncio.run(statuses(MAX_FOLLOWERS)) == [200] * MAX_FOLLOWERS)
 
 
 def test_metrics_are_of_all_workers_together(two_workers):

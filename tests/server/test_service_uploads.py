@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import io
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -19,15 +21,16 @@ import numpy as np
 import pytest
 import uvicorn
 from mutations import encoded, mutated
-from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, is_ready, memory_of, wait_until
+from PIL import Image
+from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, application, is_ready, memory_of, wait_until
 
 from ports import free_port
 from sihash.features import BadImage
 from sihash.features.images import decode
 from sihash.server import bodies, protocol
 from sihash.server.bodies import MAX_IMAGE, Bodies
-from sihash.server.decoder import FORMATS, MAX_PIXELS
-from sihash.server.uploads import Decoders
+from sihash.server.decoder import UPLOAD_FORMATS, UPLOAD_PIXELS
+from sihash.server.uploads import Allowance, Decoders, TooManyPixels
 
 N_MUTATED = 20_000 if IS_SOAK else 160
 HELD_SECONDS = 30  # an answer that takes longer counts as none
@@ -65,16 +68,19 @@ def test_the_decoder_agrees_with_the_library(tmp_path):
         await decoders.start()
         agreed = 0
         rng = np.random.default_rng(0)
-        whole = [encoded(kind, rng) for kind in FORMATS]
+        whole = [encoded(kind, rng) for kind in UPLOAD_FORMATS]
         for data in [*whole, *mutated(25, seed=1, with_bombs=False)]:
             with contextlib.suppress(BadImage):
                 found = await decoders.decode(data)
-                assert found.tobytes() == decode(data, formats=FORMATS, max_pixels=MAX_PIXELS).tobytes()
+                assert (
+                    found.tobytes()
+                    == decode(data, formats=UPLOAD_FORMATS, max_pixels=UPLOAD_PIXELS).tobytes()
+                )
                 agreed += 1
         await decoders.stop()
         return agreed
 
-    assert asyncio.run(run()) >= len(FORMATS)
+    assert asyncio.run(run()) >= len(UPLOAD_FORMATS)
 
 
 def test_a_decoder_that_dies_is_replaced(tmp_path, digits):
@@ -109,7 +115,7 @@ def test_what_takes_too_long_is_cut_off(tmp_path, digits, monkeypatch):
 
 def test_too_many_images_at_once_are_told_to_wait(in_process, digits, monkeypatch):
     """On every route that takes one."""
-    monkeypatch.setattr("sihash.server.uploads.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("sihash.server.uploads.DECODER_SECONDS", 0.01)
     monkeypatch.setattr(in_process.app.state.service.decoders, "_free", asyncio.Semaphore(0))
     data, image = digits[0][0], {**BEARER, "content-type": "image/png"}
     batch = {"items": [{"image": base64.b64encode(data).decode()}]}
@@ -118,6 +124,64 @@ def test_too_many_images_at_once_are_told_to_wait(in_process, digits, monkeypatc
         answers.append(in_process.post(path, content=data, headers=image))
     assert {(one.status_code, one.headers["retry-after"]) for one in answers} == {(503, "1")}
     assert {one.json()["detail"] for one in answers} == {"Too many images at once; try again in a moment."}
+
+
+def _as_batch(images):
+    return {"items": [{"image": base64.b64encode(data).decode()} for data in images]}
+
+
+def test_a_batch_of_huge_images_is_refused_by_their_headers(in_process):
+    """40 of 25 megapixels: what is little to send must not be much to decode."""
+    file = io.BytesIO()
+    Image.new("L", (5000, 5000)).save(file, "PNG")
+    n_items = in_process.get("/v1/info").json()["n_items"]
+    answer = in_process.post("/v1/items/batch", json=_as_batch([file.getvalue()] * 40), headers=BEARER)
+    assert answer.status_code == 413
+    assert answer.json()["detail"] == (
+        "The images of one request may have 250,000,000 pixels together; send fewer at a time."
+    )
+    assert in_process.get("/v1/info").json()["n_items"] == n_items
+
+
+def test_pixels_of_a_request_are_counted_together(template, tmp_path, digits):
+    """Of images that cannot be used, too; and of every route that takes one."""
+    pixels = 48 * 48
+    images = [data for data, _ in digits[:4]]
+    cut = [data[: len(data) // 2] for data in images]
+    copy = shutil.copytree(template, tmp_path / "digits")
+    with application(copy, tmp_path, max_pixels=3 * pixels) as client:
+
+        def status(batch):
+            return client.post("/v1/items/batch", json=_as_batch(batch), headers=BEARER).status_code
+
+        assert [status(images[:3]), status(images[:4])] == [200, 413]
+        assert [status(cut[:3]), status([*cut[:3], images[0]])] == [200, 413]
+        assert status([*images[:3], b"no image", b""]) == 200
+    with application(copy, tmp_path, max_pixels=pixels - 1) as client:
+        image = {**BEARER, "content-type": "image/png"}
+        for path in ("/v1/search/image", "/v1/classify/image", "/v1/items"):
+            answer = client.post(path, content=images[0], headers=image)
+            assert (answer.status_code, "2,303 pixels" in answer.json()["detail"]) == (413, True)
+
+
+def test_images_that_cost_their_decoder_its_life_are_few(tmp_path, digits, monkeypatch):
+    """Each counts as one of the largest, so a batch of them ends soon."""
+    monkeypatch.setattr("sihash.server.uploads.SECONDS", -1.8)
+
+    async def run() -> None:
+        decoders = Decoders(str(tmp_path))
+        await decoders.start()
+        os.kill(decoders._process.pid, signal.SIGSTOP)
+        allowance = Allowance(2 * UPLOAD_PIXELS)
+        for _ in range(2):
+            with pytest.raises(BadImage, match="more time"):
+                await decoders.check(digits[0][0], None, allowance)
+        with pytest.raises(TooManyPixels):
+            await decoders.check(digits[0][0], None, allowance)
+        os.kill(decoders._process.pid, signal.SIGCONT)
+        await decoders.stop()
+
+    asyncio.run(run())
 
 
 def test_wrong_types_are_refused(served, digits):

@@ -28,7 +28,7 @@ SOLVERS = {"smooth": smooth.solve, "ocas": ocas.solve}
 
 
 def linear_svc(Phi, Y, C):
-    """The objective that scikit-learn ends at, one a bit: no less than the minimum, and near it."""
+    """The objective that scikit-learn ends at, one per bit: no less than the minimum, and near it."""
     W = []
     for y in Y.T:
         svc = LinearSVC(loss="hinge", dual=True, C=C, fit_intercept=False, tol=1e-7, max_iter=200_000)

@@ -95,3 +95,36 @@ def test_blocks_with_nothing_to_add_are_left_out_of_a_total():
     (total,) = rows.total(lambda block: None if block.n == 1 else (np.array([block.n]),))
     assert total == 3
     assert rows.total(lambda block: None) == []
+
+
+class Doubled:
+    """A feature map that counts the rows that it was asked for."""
+
+    n_features_out = 2
+
+    def __init__(self):
+        self.n_rows = 0
+
+    def __call__(self, X, out=None):
+        self.n_rows += len(X)
+        out = np.empty((len(X), 2), np.float32) if out is None else out
+        out[:] = X
+        return out
+
+
+def test_features_are_made_when_all_are_asked_for():
+    number, double = np.arange(6), Doubled()
+    block = Block(4, double, X=np.repeat(number, 2).reshape(6, 2), Y=number[:, None].copy())
+    assert block.n_features == 2
+    np.testing.assert_array_equal(block.features(np.array([2, 0]))[:, 0], [2, 0])
+    assert not block.has_features
+    assert double.n_rows == 2
+    later = {"X": np.full((1, 2), 4), "Y": np.array([[4]]), "Phi": np.full((1, 2), 4)}
+    block.append(later)
+    before = block.copy()
+    block.drop(np.array([1]))
+    assert sorted(rows_of(block)) == [0, 2, 3, 4]
+    assert double.n_rows == 6
+    assert sorted(rows_of(before)) == [0, 1, 2, 3, 4], "each view makes its own, in its own order"
+    block["Phi"]
+    assert double.n_rows == 11, "once made, they stay"

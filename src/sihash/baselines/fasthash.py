@@ -36,7 +36,7 @@ class FastHash(Hasher):
     n_bits : int
         Length of a code.
     n_trees : int
-        Trees a bit.
+        Trees per bit.
     max_depth : int
         Depth of a tree; 2 as in the paper's experiments.
     learning_rate : float
@@ -62,7 +62,7 @@ class FastHash(Hasher):
     - All pairs of rows enter the loss and none is listed: `LabelResidue` keeps classes and bits only.
     - A block is any set of rows of one class, which attract each other in pairs as submodularity asks; rows
       that no cut could move are decided beforehand (`best_signs`). The start is spectral.
-    - Gradient boosting on the logistic loss by LightGBM stands for AdaBoost. 500 trees a bit, each from a
+    - Gradient boosting on the logistic loss by LightGBM stands for AdaBoost. 500 trees per bit, each from a
       draw of 5 % of the features, take about the time of 200 trees from 10 % and hash better (CIFAR-10, 32
       bits, one seed: mAP 0.366 against 0.323).
     """

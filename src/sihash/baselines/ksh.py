@@ -20,7 +20,7 @@ from sihash.kernel_fit import fit_kernel_map
 from sihash.threads import map_threads, team
 
 MAX_HALVINGS = 50  # of a gradient step
-BLOCK_ROWS = 1250  # of K, a product at a time
+PRODUCT_ROWS = 1250  # of K, a product at a time
 TOLERANCE = 1e-2  # the search for a bit ends when a step lowers the loss per row by less
 
 
@@ -68,12 +68,12 @@ class KSH(KernelHasher):
     Where this differs from the authors' MATLAB code, and why:
 
     - ``S`` and ``R`` are never formed. ``S v`` needs only the sum of ``v`` over each class, and ``R`` differs
-      from ``m S`` by one rank a bit, so a product with it costs O(rows · bits), not O(rows²).
+      from ``m S`` by one rank per bit, so a product with it costs O(rows · bits), not O(rows²).
     - The spectral start is the leading eigenvector of a matrix of rank classes + 1 + bits so far, found in
       that many dimensions instead of by a dense eigenproblem over the anchors. It is exact.
     - The line search reuses ``K v`` and ``K g``, as ``K (v − t g)`` is linear in t: a step takes two products
       with K, whatever the number of halvings.
-    - 200 steps a bit, theirs are 500. On CIFAR-10 the other 300 raise mAP by 0.013 for 2.5 times the work.
+    - 200 steps per bit, theirs are 500. On CIFAR-10 the other 300 raise mAP by 0.013 for 2.5 times the work.
     - Features are centred to the mean of the labelled rows, theirs to that of all: a sampling error apart.
     - σ is the user's; theirs is the mean distance (√2 for unit rows), which does worse on CIFAR-10.
     """
@@ -228,14 +228,14 @@ def _loss(residue: LabelResidue, point: _Point) -> float:
 def _product(K: Array, v: Array) -> Array:
     """``K v`` in float64."""
     v = v.astype(K.dtype)
-    parts = map_threads(lambda rows: K[rows] @ v, row_blocks(len(K), BLOCK_ROWS))
+    parts = map_threads(lambda rows: K[rows] @ v, row_blocks(len(K), PRODUCT_ROWS))
     return np.concatenate(parts).astype(np.float64)
 
 
 def _transposed_product(K: Array, v: Array) -> Array:
     """``Kᵀ v`` in float64; blocks are summed in their order, so the number of threads changes nothing."""
     v = v.astype(K.dtype)
-    parts = map_threads(lambda rows: v[rows] @ K[rows], row_blocks(len(K), BLOCK_ROWS))
+    parts = map_threads(lambda rows: v[rows] @ K[rows], row_blocks(len(K), PRODUCT_ROWS))
     return np.array(parts, dtype=np.float64).sum(axis=0)
 
 

@@ -10,8 +10,8 @@ from sihash._typing import Array
 class LabelResidue:
     """``R = m S − Σ b_k b_kᵀ`` with ``S_ij`` +1 for rows of one class, else −1, and the bits ``b_k`` so far.
 
-    Kept as the class of each row (``numbers``) and the bits (``B``, one a column): ``S v`` needs only the sum
-    of ``v`` over each class, so a product with R costs O(rows · bits) instead of O(rows²).
+    Kept as the class of each row (``numbers``) and the bits (``B``, one per column): ``S v`` needs only
+    the sum of ``v`` over each class, so a product with R costs O(rows · bits) instead of O(rows²).
     """
 
     def __init__(self, numbers: Array, n_bits: int) -> None:

@@ -99,7 +99,7 @@ class SDH(KernelHasher):
         Phi = self.kernel_(X)
         B = 2 * rng.randint(0, 2, (len(X), self.n_bits), dtype=np.int8).astype(Phi.dtype) - 1
 
-        hash_functions = HashFunctions(Phi, RIDGE)
+        hash_functions = RidgeRegression(Phi, RIDGE)
         Y = one_hot(numbers, len(self.classes_))
         P, P_loss = hash_functions.fit(B)
         W, W_loss = fit_class_weights(B, Y, self.regularisation)
@@ -118,7 +118,7 @@ class SDH(KernelHasher):
         return self
 
 
-class HashFunctions:
+class RidgeRegression:
     """Ridge regressions of many codes on one Φ, whose Gram matrix is made and factored once."""
 
     def __init__(self, Phi: Array, ridge: float) -> None:

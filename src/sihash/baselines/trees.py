@@ -15,7 +15,7 @@ from sihash.threads import map_threads, n_threads
 
 @dataclass(frozen=True)
 class Forest:
-    """Sums of trees, one sum a bit; every tree is stored as a full binary tree of one depth.
+    """Sums of trees, one sum per bit; every tree is stored as a full binary tree of one depth.
 
     ``features`` and ``thresholds`` have shape (n_bits, n_trees, 2^depth − 1), ``leaves`` the same but for the
     last, 2^depth. The children of node ``i`` are ``2i + 1`` (feature ≤ threshold) and ``2i + 2``; the leaves

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from sihash.cli import data
 from sihash.cli.add import add
+from sihash.cli.benchmark import benchmark
 from sihash.cli.cache import cache
 from sihash.cli.classify import classify
 from sihash.cli.create import create
@@ -33,7 +34,7 @@ SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],
     "A database": [create, search, classify, add, remove, relabel, update, undo],
     "Its upkeep": [info, evaluate, doctor, export, verify, compact, merge, serve],
-    "Data and research": [extract, cache, reproduce],
+    "Data and research": [extract, cache, benchmark, reproduce],
 }
 
 

@@ -55,7 +55,7 @@ def add(
         raise typer.BadParameter("give --label for all items, or --labels by name; not both.")
     refuse_missing_source(source)
     with phase_bars(progress) as tell, open_database(database) as opened:
-        from sihash.database.written_labels import written_labels
+        from sihash.database.label_text import written_labels
 
         given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
         report = opened.add(

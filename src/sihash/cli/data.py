@@ -11,7 +11,7 @@ from sihash.cli.output import REJECTED, all_told, emit, progress_bar
 
 app = typer.Typer(no_args_is_help=True, help="Data sets: list, look into, download.")
 
-Source = Annotated[str, typer.Argument(help="A name from `sihash data list`, or a path.")]
+SourceArgument = Annotated[str, typer.Argument(help="A name from `sihash data list`, or a path.")]
 
 
 @app.command("list")
@@ -33,7 +33,7 @@ def list_named(as_json: Json = False) -> None:
 
 @app.command()
 @all_told()
-def info(source: Source, as_json: Json = False) -> None:
+def info(source: SourceArgument, as_json: Json = False) -> None:
     """What a data set holds. Reads every file; exits with 3 if some had to be rejected.
 
     Example: sihash data info photos/

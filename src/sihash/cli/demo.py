@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from sihash.database import ImageDatabase
     from sihash.database.answers import Answer, Id
 
-N_BITS = 32
+DEMO_BITS = 32
 COPIES = 8  # of each digit, slightly different: on a thousand images everything is fast
-MORE = 20  # every so many of the known digits come later
+MORE = 20  # one of this many of the known digits comes later
 NEW, REMOVED = "9", "8"
 MARK = "made-by-sihash-demo"  # a folder with this file in it may be replaced by the next demo
 
@@ -47,8 +47,8 @@ def demo(
 ) -> None:
     """Show the life of a database, on handwritten digits.
 
-    It is made, searched, grows by images and by a class, and loses one. Writes a page with pictures. Needs no
-    data and no network. The images and the database stay in the folder until the next demo.
+    It is made and searched, gains images and a class, and loses a class. Writes a page with pictures. Needs
+    no data and no network. The images and the database stay in the folder until the next demo.
 
     Example: sihash demo
     """
@@ -143,7 +143,7 @@ def _warm_up(images: Path) -> None:
 
     with tempfile.TemporaryDirectory(dir=images.parent) as folder:
         database = _create(Path(folder) / "database", images / "more", n_anchors=100)
-        few = list((images / "queries" / NEW).iterdir())  # or it would learn everything anew
+        few = list((images / "queries" / NEW).iterdir())  # or it would learn everything from scratch
         database.add(few, [NEW] * len(few))
         database.update()
         database.close()
@@ -152,7 +152,7 @@ def _warm_up(images: Path) -> None:
 def _create(place: Path, source: Path, **sih_params: Any) -> ImageDatabase:
     from sihash.database import ImageDatabase
 
-    return ImageDatabase.create(place, source, n_bits=N_BITS, features="pixels", **sih_params)
+    return ImageDatabase.create(place, source, n_bits=DEMO_BITS, features="pixels", **sih_params)
 
 
 def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], list[Search]]:
@@ -163,9 +163,9 @@ def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict
     seconds = time.perf_counter() - start
     tell(
         "sihash create DB images/first --features pixels\n"
-        f"  {len(database):,} images of the digits 0 to 8, codes of {N_BITS} bits, {seconds:.2f} s"
+        f"  {len(database):,} images of the digits 0 to 8, codes of {DEMO_BITS} bits, {seconds:.2f} s"
     )
-    figures: dict[str, Any] = {"n_bits": N_BITS, "n_items": len(database), "create_seconds": seconds}
+    figures: dict[str, Any] = {"n_bits": DEMO_BITS, "n_items": len(database), "create_seconds": seconds}
     figures["mAP"] = database.evaluate(queries).mAP
     tell(
         "sihash evaluate DB --queries images/queries\n"

@@ -61,7 +61,7 @@ def _finding(finding: Finding, database: str) -> dict[str, Any]:
 
 
 def _text(diagnosis: Diagnosis, database: str) -> str:
-    from sihash.database.findings import TITLES
+    from sihash.database.findings import KIND_TITLES
 
     lines = []
     for kind, n in diagnosis.found.items():
@@ -69,7 +69,7 @@ def _text(diagnosis: Diagnosis, database: str) -> str:
             continue
         own = [finding for finding in diagnosis.findings if finding.kind == kind]
         more = f", the first {len(own):,} of {n:,}" if len(own) < n else f", {n:,}"
-        lines += [f"{TITLES[kind]}{more}:"]
+        lines += [f"{KIND_TITLES[kind]}{more}:"]
         for finding in own:
             lines += [f"  {_where(finding)}{one_line(finding.reason)}"]
             lines += [f"      {one_line(finding.command(database))}"]

@@ -6,7 +6,7 @@ from html import escape
 
 from sihash.cli.page import answer, document, figure
 from sihash.database import ImageDatabase
-from sihash.database.findings import TITLES, Diagnosis, Finding
+from sihash.database.findings import KIND_TITLES, Diagnosis, Finding
 
 
 def doctor_page(database: ImageDatabase, diagnosis: Diagnosis) -> str:
@@ -17,7 +17,7 @@ def doctor_page(database: ImageDatabase, diagnosis: Diagnosis) -> str:
         own = [finding for finding in diagnosis.findings if finding.kind == kind]
         if own:
             shown = f"the first {len(own):,} of {n:,}" if len(own) < n else f"{n:,}"
-            body += [f"<h2>{escape(TITLES[kind])}</h2>", f'<p class="quiet">{shown}</p>']
+            body += [f"<h2>{escape(KIND_TITLES[kind])}</h2>", f'<p class="quiet">{shown}</p>']
             body += [_finding(database, finding, n_bits) for finding in own]
     if not diagnosis.findings:
         body.append("<p>Nothing was found.</p>")

@@ -43,7 +43,7 @@ def evaluate(
     ] = None,
     rank: Annotated[Rank | None, typer.Option(help="Of a database: another ranking than combined.")] = None,
     max_queries: Annotated[
-        int, typer.Option(min=1, help="Of a database: ask with so many queries at most, drawn at random.")
+        int, typer.Option(min=1, help="Of a database: use at most this many queries, drawn at random.")
     ] = 1000,
     against: Annotated[
         bool, typer.Option("--against", help="Of a database: set it beside what one would otherwise take.")
@@ -59,12 +59,12 @@ def evaluate(
     P@1, P@10 and mAP, with its worst classes. Or scores of codes in a file.
 
     A database is asked by --queries, or by some of its own items, which are never answers to themselves; the
-    output says how far they are honest. --against also evaluates cosine on the vectors, one bit a dimension,
-    product quantisation and LDA's label on the same data, and gives advice.
+    output says how far they are honest. --against also evaluates cosine on the vectors, one bit per
+    dimension, product quantisation and LDA's label on the same data, and gives advice.
 
-    Codes are packed uint8 (array `codes` or `X`), labels one a row or indicators (`labels` or `y`); `n_bits`
-    may say how many bits are used. Each item is once the query against all others; of a data set, each item
-    of its test part, if it has one.
+    Codes are packed uint8 (array `codes` or `X`), labels one per row or indicators (`labels` or `y`);
+    `n_bits` may say how many bits are used. Each item is once the query against all others; of a data
+    set, each item of its test part, if it has one.
 
     Example: sihash evaluate DB --queries held-out-photos/ --against
     """
@@ -172,7 +172,7 @@ def _text(result: dict[str, Any]) -> str:
 
 
 def _read_codes(path: Path) -> tuple[Coded, int | None]:
-    """Codes and labels, and the number of bits: array ``n_bits``, or None for as many as the bytes hold."""
+    """Codes and labels, and the number of bits: array ``n_bits``, or None for all bits of the bytes."""
     import numpy as np
 
     if not path.is_file():

@@ -32,12 +32,12 @@ def info(database: Database, where: Where = None, as_json: Json = False) -> None
     emit(facts, _text(facts), as_json)
 
 
-LARGEST = 20  # classes that are listed for people
+LISTED_CLASSES = 20  # classes that are listed for people
 
 
 def _classes(sizes: dict[Any, int]) -> str:
     """How many there are, and the largest."""
-    largest = sorted(sizes.items(), key=lambda each: (-each[1], str(each[0])))[:LARGEST]
+    largest = sorted(sizes.items(), key=lambda each: (-each[1], str(each[0])))[:LISTED_CLASSES]
     listed = ", ".join(f"{one_line(str(label))} {n:,}" for label, n in largest)
     more = len(sizes) - len(largest)
     return f"classes: {len(sizes):,}: {listed}" + (f", and {more:,} more with fewer items" if more else "")

@@ -12,20 +12,32 @@ from sihash.cli.options import Database, Json, open_database, with_extension
 from sihash.cli.output import emit, one_line
 
 
-def verify(database: Database, as_json: Json = False) -> None:
+def verify(
+    database: Database,
+    deleted: Annotated[
+        bool, typer.Option("--deleted", help="Also check that nothing is left of removed items.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check every byte of a database, also of one that does not open. Exits with 1 if something is wrong.
 
     Example: sihash verify DB
+
+    Example: sihash verify DB --deleted
     """
-    from sihash.database import verify as check
     from sihash.database.catalogue import FILE
 
     if not (database / FILE).exists() and not (database / "segments").exists():
         raise ValueError(f"There is no database at {database}; make one with `sihash create`.")
+    if deleted:
+        from sihash.database.deleted import verify_deleted as check
+    else:
+        from sihash.database.inspecting import verify as check
     problems = check(database)
     lines = [f"{one_line(problem.file)}: {problem.reason}" for problem in problems]
     data = {"ok": not problems, "problems": [asdict(problem) for problem in problems]}
-    emit(data, "\n".join(lines) or f"{database} is as it was written.", as_json)
+    well = f"{database} is as it was written{', and nothing is left of removed items' if deleted else ''}."
+    emit(data, "\n".join(lines) or well, as_json)
     if problems:
         raise typer.Exit(1)
 

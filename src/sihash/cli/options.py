@@ -18,7 +18,7 @@ Database = Annotated[Path, typer.Argument(metavar="DB", help="A database made by
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Progress = Annotated[
     ProgressKind,
-    typer.Option(help="How to show progress: bars on a terminal, a line of JSON a step, or not at all."),
+    typer.Option(help="How to show progress: bars on a terminal, a line of JSON per step, or not at all."),
 ]
 AllowRejects = Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")]
 Size = Annotated[int | None, typer.Option(min=1, help="Side to which images are resized, in pixels.")]

@@ -10,7 +10,7 @@ import numpy as np
 
 from sihash import codes
 
-STYLE = """
+PAGE_STYLE = """
 :root { --paper: #f6f6f3; --card: #fff; --ink: #1b2530; --quiet: #5d6874; --line: #dfe1dc;
   --set: #3f7ea6; --unset: #d6e2ea; --differ: #cf4326; color-scheme: light;
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif; }
@@ -47,7 +47,7 @@ def document(title: str, body: Iterable[str]) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<title>{escape(title)}</title><style>{PAGE_STYLE}</style></head>\n"
         f"<body><h1>{escape(title)}</h1>\n" + "\n".join(body) + "\n</body></html>\n"
     )
 

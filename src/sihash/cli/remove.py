@@ -30,7 +30,7 @@ def remove(
     if bool(ids) == bool(classes):
         raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
     with open_database(database) as opened:
-        from sihash.database.written_labels import written_labels
+        from sihash.database.label_text import written_labels
 
         labels = written_labels(opened.labels(), classes or [])
         own = [opened.id_of(text) for text in ids or []]

@@ -13,7 +13,7 @@ import typer
 from sihash.cli.output import emit, talk
 
 if TYPE_CHECKING:
-    from sihash.experiments.lab import Progress as Told
+    from sihash.experiments.lab import RunProgress as Told
 
 
 def reproduce(

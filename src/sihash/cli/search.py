@@ -36,9 +36,9 @@ def search(
     ids: Annotated[
         list[str] | None, typer.Option("--id", help="An item of the database as the query; repeat for more.")
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", min=1, help="The best so many; 10 if not said.")] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="Number of results; 10 by default.")] = None,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="All items whose codes differ in so many bits at most.")
+        int | None, typer.Option(min=0, help="All items whose codes differ in at most this many bits.")
     ] = None,
     rank: Annotated[Rank | None, typer.Option(help="How answers are ordered; combined if not said.")] = None,
     classes: Annotated[
@@ -57,10 +57,12 @@ def search(
     if bool(images) == bool(ids):
         raise typer.BadParameter("give images, or items of the database by --id; one of the two.")
     if k is not None and radius is not None:
-        raise typer.BadParameter("give -k for the best so many, or --radius for all within it; not both.")
+        raise typer.BadParameter(
+            "give -k for the number of results, or --radius for all items within it; not both."
+        )
     refuse_missing_files(images or [])
     with open_database(database) as opened:
-        from sihash.database.written_labels import written_labels
+        from sihash.database.label_text import written_labels
 
         how = {
             "k": k,

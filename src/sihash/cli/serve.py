@@ -10,8 +10,9 @@ import typer
 
 from sihash.cli.options import open_database
 from sihash.cli.output import talk
+from sihash.server.settings import MAX_PIXELS
 
-TOKEN = "SIHASH_TOKEN"
+TOKEN_VARIABLE = "SIHASH_TOKEN"
 
 
 def serve(
@@ -23,7 +24,7 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, envvar="SIHASH_PORT")] = 8080,
     token: Annotated[
         str | None,
-        typer.Option(envvar=TOKEN, help="Use this token instead of the one made on first start."),
+        typer.Option(envvar=TOKEN_VARIABLE, help="Use this token instead of the one made on first start."),
     ] = None,
     new_token: Annotated[
         bool, typer.Option("--new-token", help="Make a new token; the one before ends.")
@@ -32,6 +33,9 @@ def serve(
         list[str] | None, typer.Option(help="A name by which browsers reach the service; may be repeated.")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    max_pixels: Annotated[
+        int, typer.Option(min=1, help="Pixels that all images of one request may have together.")
+    ] = MAX_PIXELS,
 ) -> None:
     """Serve a database and its page on this machine.
 
@@ -39,12 +43,12 @@ def serve(
 
     Example: sihash serve DB
     """
-    os.environ.pop(TOKEN, None)  # not for the processes to come: one of them meets hostile images
+    os.environ.pop(TOKEN_VARIABLE, None)  # not for the processes to come: one of them meets hostile images
     if not host:
         raise typer.BadParameter("--host is empty; give an address, such as 127.0.0.1, or 0.0.0.0 for all.")
     if token is not None and new_token:
         raise typer.BadParameter(
-            f"give a token (--token or {TOKEN}), or have one made (--new-token); not both."
+            f"give a token (--token or {TOKEN_VARIABLE}), or have one made (--new-token); not both."
         )
     open_database(database).close()  # what is wrong with it is told here, not by a worker
     try:
@@ -62,13 +66,13 @@ def serve(
     talk(f"{database} is served at {address}")
     if shown:
         talk(f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}")
-    run(str(database.absolute()), sockets, host, token_hash, tuple(allow_host or ()), workers)
+    run(str(database.absolute()), sockets, host, token_hash, tuple(allow_host or ()), workers, max_pixels)
 
 
-def _token(database: Path, chosen: str | None, anew: bool) -> tuple[str, str | None]:
+def _token(database: Path, chosen: str | None, new: bool) -> tuple[str, str | None]:
     """The hash of the token, and the token itself if it was made just now."""
     from sihash.server import tokens
 
     if chosen is not None:
         return tokens.chosen_token(chosen), None
-    return tokens.new_token(database) if anew else tokens.first_token(database)
+    return tokens.new_token(database) if new else tokens.first_token(database)

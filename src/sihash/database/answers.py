@@ -250,7 +250,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Problem:
+class FileProblem:
     """Something that is wrong with a file of the database."""
 
     file: str

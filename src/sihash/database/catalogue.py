@@ -31,10 +31,10 @@ from sihash.database.watched_file import OpenedFile
 FILE = "catalogue.sqlite"
 FORMAT = 3
 APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
-WAIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
+COMMIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
 KEPT_ITEMS = 50_000  # rows of items in memory
-BATCH = 500  # values in one "IN (…)"
+SQL_VALUES = 500  # values in one "IN (…)"
 
 # Columns in the order in which they are checksummed. The last, "check", is added to each.
 TABLES: dict[str, tuple[str, ...]] = {
@@ -86,7 +86,7 @@ INDEXES = (
 )
 COUNTED = [table for table in TABLES if table != "operations"]  # its own count is its last number
 
-Row = tuple[Any, ...]
+SqlRow = tuple[Any, ...]
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Catalogue:
         if create:
             self.path.touch()
         self._lock = threading.RLock()
-        self._items: dict[int, Row] = {}
+        self._items: dict[int, SqlRow] = {}
         while True:
             self._opened = OpenedFile(self.path, write)
             try:
@@ -151,7 +151,7 @@ class Catalogue:
             self._db = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
                 uri=True,
-                timeout=WAIT_SECONDS,
+                timeout=COMMIT_SECONDS,
                 isolation_level=None,
                 check_same_thread=False,
             )
@@ -195,24 +195,24 @@ class Catalogue:
 
     # Reading.
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> list[SqlRow]:
         """All rows of a statement, not checked."""
         with self._lock, self._told():
             return self._db.execute(sql, values).fetchall()
 
-    def rows(self, table: str, where: str = "1", values: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, table: str, where: str = "1", values: Sequence[Any] = ()) -> list[SqlRow]:
         """Checked rows of a table in the order of its key, without their checksums."""
         key = COLUMNS[table][0]
         found = self.execute(f"SELECT * FROM {table} WHERE {where} ORDER BY {key}", values)
         return [self._checked(table, row) for row in found]
 
-    def rows_in(self, table: str, column: str, values: Sequence[Any]) -> Iterator[Row]:
+    def rows_in(self, table: str, column: str, values: Sequence[Any]) -> Iterator[SqlRow]:
         """Checked rows whose ``column`` is one of ``values``."""
-        for start in range(0, len(values), BATCH):
-            part = values[start : start + BATCH]
+        for start in range(0, len(values), SQL_VALUES):
+            part = values[start : start + SQL_VALUES]
             yield from self.rows(table, f"{column} IN ({','.join('?' * len(part))})", part)
 
-    def items(self, ids: Sequence[int]) -> dict[int, Row]:
+    def items(self, ids: Sequence[int]) -> dict[int, SqlRow]:
         """Checked rows of items by their ids. All but the class in a row stays as it is, and nobody reads the
         class here once items may be relabelled: rows asked for often are kept.
         """
@@ -226,7 +226,7 @@ class Catalogue:
             self._items.update(fresh)
         return found
 
-    def checked(self, sql: str, table: str, size: int = 10_000) -> Iterator[list[Row]]:
+    def checked(self, sql: str, table: str, size: int = 10_000) -> Iterator[list[SqlRow]]:
         """Checked rows of a long statement over one table, in lists, with their checksums."""
         with self._told():
             cursor = self._db.execute(sql)
@@ -324,7 +324,7 @@ class Catalogue:
             if problems != ["ok"]:
                 raise self.corrupt(str(problems[0]))
 
-    def _checked(self, table: str, row: Row) -> Row:
+    def _checked(self, table: str, row: SqlRow) -> SqlRow:
         values = row[:-1]
         if len(row) != len(COLUMNS[table]) + 1 or checksum(values) != row[-1]:
             raise self.corrupt(f"a row of table {table} ({COLUMNS[table][0]} {row[0]!r}) was altered")
@@ -372,7 +372,7 @@ class Catalogue:
         last = self.operations(max(0, self.last_operation() - 1)) if known else []
         self._totals = last[-1].totals if last else {table: [0, 0] for table in COUNTED}
 
-    def insert(self, table: str, rows: Iterable[Row]) -> None:
+    def insert(self, table: str, rows: Iterable[SqlRow]) -> None:
         """Add rows, each with its checksum, and count them in the totals."""
         sealed = [(*row, checksum(row)) for row in rows]
         marks = ",".join("?" * (len(COLUMNS[table]) + 1))
@@ -414,7 +414,7 @@ class Catalogue:
         with suppress(DatabaseError):
             self.execute(f"PRAGMA busy_timeout = {int(1000 * CHECKPOINT_SECONDS)}")
             self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.execute(f"PRAGMA busy_timeout = {int(1000 * WAIT_SECONDS)}")
+            self.execute(f"PRAGMA busy_timeout = {int(1000 * COMMIT_SECONDS)}")
 
     def vacuum(self) -> None:
         """Give back the space of deleted rows; if there is no room to do it, it stays."""

@@ -24,12 +24,11 @@ from sihash.database import files
 from sihash.database.answers import Value
 from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.files import Written
-from sihash.database.texts import check_text
+from sihash.database.label_text import check_text
 
-Kind = Literal["number", "text", "true or false"]
-LONGEST = 65_536  # characters of a value
-MOST = 1000  # columns of a database
-FOLDER = "segments"  # as in `segments`, which reads columns
+ColumnKind = Literal["number", "text", "true or false"]
+LONGEST_VALUE = 65_536  # characters of a value
+MOST_COLUMNS = 1000  # columns of a database
 
 
 class Texts(Sequence[str]):
@@ -58,7 +57,7 @@ class Texts(Sequence[str]):
 class Column:
     """Values (n,), int64, float64, bool or positions in ``texts`` (int32), and which of them are missing."""
 
-    kind: Kind
+    kind: ColumnKind
     values: Array
     missing: Array
     texts: Texts
@@ -88,7 +87,7 @@ def make_column(name: str, values: Sequence[Any]) -> Column:
     """A column of what a caller or a file holds: one kind throughout, None and NaN where there is nothing."""
     array = values if isinstance(values, np.ndarray) else None
     if array is not None and array.ndim == 1 and array.dtype.kind in "iub" and array.dtype != np.uint64:
-        kind: Kind = "true or false" if array.dtype.kind == "b" else "number"
+        kind: ColumnKind = "true or false" if array.dtype.kind == "b" else "number"
         values = array if kind == "true or false" else array.astype(np.int64)
         return Column(kind, values, np.zeros(len(array), dtype=bool), NO_TEXTS)
     plain: list[Any] = [_plain(name, value) for value in values]
@@ -124,9 +123,9 @@ def _plain(name: str, value: Any) -> Value | None:
             raise DatabaseError(f"Column {name!r} holds an infinite number; leave it empty, or take another.")
         return None if math.isnan(value) else value
     if isinstance(value, str):
-        if len(value) > LONGEST:
+        if len(value) > LONGEST_VALUE:
             raise DatabaseError(
-                f"Values of columns have at most {LONGEST:,} characters; column {name!r} has one of "
+                f"Values of columns have at most {LONGEST_VALUE:,} characters; column {name!r} has one of "
                 f"{len(value):,} that begins with {value[:40]!r}."
             )
         return value if value.isascii() else _whole_characters(name, value)
@@ -164,7 +163,7 @@ def _whole_characters(name: str, value: str) -> str:
     return value
 
 
-def _kind(value: Value) -> Kind:
+def _kind(value: Value) -> ColumnKind:
     if isinstance(value, bool):
         return "true or false"
     return "text" if isinstance(value, str) else "number"
@@ -194,15 +193,15 @@ class Table:
         return {name: value for name, value in found.items() if value is not None}
 
     @property
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, ColumnKind]:
         return {name: column.kind for name, column in self.columns.items()}
 
 
 def make_table(n: int, columns: Any) -> Table:
     """A table of what a caller or a file gave: anything with names and values, a pandas DataFrame too."""
     given = dict(columns.items())
-    if len(given) > MOST:
-        raise DatabaseError(f"A database has at most {MOST:,} columns, got {len(given):,}.")
+    if len(given) > MOST_COLUMNS:
+        raise DatabaseError(f"A database has at most {MOST_COLUMNS:,} columns, got {len(given):,}.")
     made = {}
     for name, values in given.items():
         if not isinstance(name, str) or not name:
@@ -251,8 +250,10 @@ def check_kinds(known: Mapping[str, str], new: Mapping[str, str]) -> None:
                 f"Column {name!r} holds {_words(known[name])} in the database and {_words(kind)} in the "
                 "source; give it another name, or the same kind."
             )
-    if len({*known, *new}) > MOST:
-        raise DatabaseError(f"A database has at most {MOST:,} columns; the source would make it more.")
+    if len({*known, *new}) > MOST_COLUMNS:
+        raise DatabaseError(
+            f"A database has at most {MOST_COLUMNS:,} columns; the source would make it more."
+        )
 
 
 def _words(kind: str) -> str:
@@ -276,7 +277,9 @@ def write_table(root: Path, number: int, table: Table) -> Written:
     about = [{"name": name, "kind": column.kind} for name, column in table.columns.items()]
     header = {"n": str(table.n), "columns": json.dumps(about)}
     blob = safetensors.numpy.save(tensors, metadata=header)
-    return files.write_bytes(root, files.unique_name(f"{FOLDER}/{number:06d}.columns", "safetensors"), [blob])
+    return files.write_bytes(
+        root, files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.columns", "safetensors"), [blob]
+    )
 
 
 def _only_used(column: Column) -> Column:

@@ -8,18 +8,20 @@ from sihash._typing import Array
 from sihash.database import searching
 from sihash.database.answers import Answer, Id
 from sihash.database.errors import DatabaseError
-from sihash.database.evaluating import Asked, scores_of
+from sihash.database.evaluating import EvaluationSet, scores_of
 from sihash.database.snapshot import Snapshot
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.evaluation import compare as compare_with_alternatives
 from sihash.evaluation.comparison import median_milliseconds
 from sihash.ranking import DEFAULT
-from sihash.ranking.sketch import N_BYTES as SKETCH_BYTES
+from sihash.ranking.sketch import SKETCH_BYTES
 
 LABEL_BYTES, VECTOR_NUMBER_BYTES = 4, 4
 
 
-def own_row(snapshot: Snapshot, asked: Asked, thumbnail: Callable[[Id], bytes | None]) -> AlternativeScore:
+def own_row(
+    snapshot: Snapshot, asked: EvaluationSet, thumbnail: Callable[[Id], bytes | None]
+) -> AlternativeScore:
     """How the default ranking answers the queries. Bytes are all that it reads of an item, on disk or not."""
     wanted = searching.wanted(10, None, None, None)
 
@@ -32,7 +34,7 @@ def own_row(snapshot: Snapshot, asked: Asked, thumbnail: Callable[[Id], bytes | 
     return AlternativeScore("sihash", n_bytes, found.p_at_1, found.p_at_10, found.map, ms)
 
 
-def beside_alternatives(own: AlternativeScore, asked: Asked, code_bytes: int) -> Comparison:
+def beside_alternatives(own: AlternativeScore, asked: EvaluationSet, code_bytes: int) -> Comparison:
     """The whole table; needs no snapshot any more."""
     try:
         return compare_with_alternatives(

@@ -18,7 +18,6 @@ import numpy as np
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.database import (
-    changes,
     comparing,
     doctor,
     evaluating,
@@ -29,6 +28,7 @@ from sihash.database import (
     present,
     reencoding,
     searching,
+    transactions,
     updating,
 )
 from sihash.database.answers import (
@@ -37,11 +37,11 @@ from sihash.database.answers import (
     Classification,
     CompactReport,
     Evaluation,
+    FileProblem,
     Id,
     Item,
     Label,
     MergeReport,
-    Problem,
     RelabelReport,
     RemoveReport,
     UndoReport,
@@ -181,7 +181,7 @@ class ImageDatabase:
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
-        report = changes.create(
+        report = transactions.create(
             root, opened, hasher, n_bits, meta, check_budget(training_rows), progress or silent
         )
         database = cls(root)
@@ -355,26 +355,26 @@ class ImageDatabase:
         ``prefix`` is put before paths that are ids, where a second folder has files of the same names.
         """
         opened = open_source(source, labels, names, ids, columns, replace, prefix)
-        return changes.add(self._reader, opened, progress or silent)
+        return transactions.add(self._reader, opened, progress or silent)
 
     def remove(self, ids: Iterable[Id]) -> RemoveReport:
         """Remove items; no search in any process finds them once this returns."""
-        return changes.remove(self._reader, list(ids))
+        return transactions.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
         """Remove all items of some classes, or of one."""
-        return changes.remove(self._reader, None, several(labels))
+        return transactions.remove(self._reader, None, several(labels))
 
     def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
         """Give items another label, known or new, or with None take it away; all of them or none.
 
         Searches, filters and evaluations go by it at once; the next update learns from it.
         """
-        return changes.relabel(self._reader, list(ids), label)
+        return transactions.relabel(self._reader, list(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
         """As `relabel`, all items of some classes: several classes become one, or one gets another name."""
-        return changes.relabel(self._reader, None, label, list(labels))
+        return transactions.relabel(self._reader, None, label, list(labels))
 
     def update(
         self,
@@ -392,18 +392,18 @@ class ImageDatabase:
         be stopped at any moment and goes on where it was. ``compare`` also learns from scratch, to tell the
         mAP of the three ways to live with a change.
         """
-        report = updating.update(self.path, strategy, compare, progress or silent)
+        report = updating.update_database(self.path, strategy, compare, progress or silent)
         if reencode:
             report = reencoding.reencode(self.path, report, progress or silent)
         return report
 
     def undo(self) -> UndoReport:
         """Take back the last add, remove, relabel or update that was not taken back yet."""
-        return changes.undo(self._reader)
+        return transactions.undo(self._reader)
 
     def compact(self) -> CompactReport:
         """Free what removed items and earlier versions take; there is no undoing past it."""
-        return changes.compact(self._reader)
+        return transactions.compact(self._reader)
 
     # Looking.
 
@@ -573,7 +573,7 @@ class ImageDatabase:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        def work(snapshot: Snapshot) -> tuple[evaluating.Asked, AlternativeScore, int]:
+        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, AlternativeScore, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
             return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
 
@@ -616,6 +616,13 @@ class ImageDatabase:
         """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""
         self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, Path(path)))
 
-    def verify(self) -> list[Problem]:
-        """Check every file, byte by byte; an empty list means that all is as it was written."""
+    def verify(self, *, deleted: bool = False) -> list[FileProblem]:
+        """Check every file, byte by byte; an empty list means that all is as it was written.
+
+        With ``deleted`` also that nothing is left of removed items.
+        """
+        if deleted:
+            from sihash.database.deleted import verify_deleted
+
+            return verify_deleted(self.path)
         return inspecting.verify(self.path)

@@ -12,7 +12,14 @@ from sihash._typing import Array
 from sihash.database import unseen
 from sihash.database.answers import Item, Label
 from sihash.database.duplicates import Pairs, pairs_of
-from sihash.database.findings import KINDS, Diagnosis, Finding, Kind, merge_command, relabel_command
+from sihash.database.findings import (
+    FINDING_KINDS,
+    Diagnosis,
+    Finding,
+    FindingKind,
+    merge_command,
+    relabel_command,
+)
 from sihash.database.snapshot import Snapshot
 from sihash.database.unseen import Examined, Neighbours
 from sihash.ranking.score import SAME
@@ -40,7 +47,7 @@ def examine(snapshot: Snapshot, limit: int, items_of: Items) -> Diagnosis:
     examined = unseen.examine(snapshot)
     no_classes = np.empty(0, dtype=np.int64)
     ids = snapshot.places.live_ids()
-    drafts: dict[Kind, list[_Draft]] = {kind: [] for kind in KINDS}
+    drafts: dict[FindingKind, list[_Draft]] = {kind: [] for kind in FINDING_KINDS}
     if examined is None:
         asked_ids = ids[unseen.some(len(ids), unseen.MOST_ASKED)]
         found = unseen.neighbours(snapshot, asked_ids, no_classes)
@@ -63,7 +70,7 @@ def examine(snapshot: Snapshot, limit: int, items_of: Items) -> Diagnosis:
     return Diagnosis(snapshot.version, findings, counts, _note(snapshot, examined, len(asked_ids), len(ids)))
 
 
-def _told(kind: Kind, drafts: list[_Draft], limit: int, items_of: Items) -> Iterable[Finding]:
+def _told(kind: FindingKind, drafts: list[_Draft], limit: int, items_of: Items) -> Iterable[Finding]:
     for draft in sorted(drafts, key=lambda each: (each.doubt, each.ids))[:limit]:
         numbers = np.unique(np.array(draft.ids, dtype=np.int64))
         by_number = dict(zip(numbers.tolist(), items_of(numbers), strict=True))
@@ -203,14 +210,14 @@ def _small_classes(snapshot: Snapshot) -> list[_Draft]:
     ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
     members: dict[int, list[int]] = defaultdict(list)
     classes, sizes = np.unique(numbers[numbers >= 0], return_counts=True)
-    small = classes[sizes < unseen.FEWEST]
+    small = classes[sizes < unseen.SMALLEST_CLASS]
     rows = np.isin(numbers, small)
     for number, own in zip(ids[rows].tolist(), numbers[rows].tolist(), strict=True):
         members[own].append(number)
     return [
         _Draft(
             len(own),
-            1 - len(own) / unseen.FEWEST,
+            1 - len(own) / unseen.SMALLEST_CLASS,
             own[:EXAMPLES],
             _tell_small(snapshot.classes[number], len(own)),
         )
@@ -222,7 +229,7 @@ def _tell_small(label: Label, n: int) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
         reason = (
             f"{label} has {n} {'item' if n == 1 else 'items'}, too few to learn it from; add more "
-            f"({unseen.FEWEST} at least), give them another label, or remove the class"
+            f"({unseen.SMALLEST_CLASS} at least), give them another label, or remove the class"
         )
         return reason, ("remove", f"--class={label}"), None
 
@@ -233,7 +240,7 @@ def _note(snapshot: Snapshot, examined: Examined | None, n_asked: int, n_items: 
     """What was examined, and how far to trust it."""
     if examined is None:
         return (
-            f"No label was judged: that takes two classes of {unseen.FEWEST} items each. "
+            f"No label was judged: that takes two classes of {unseen.SMALLEST_CLASS} items each. "
             f"Neighbours of {n_asked:,} of {n_items:,} items were compared."
         )
     n_labelled = int((snapshot.places.live_classes() >= 0).sum())

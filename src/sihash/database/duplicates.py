@@ -8,7 +8,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.snapshot import Snapshot
-from sihash.database.unseen import BATCH, NEAREST, Neighbours
+from sihash.database.unseen import BATCH_ITEMS, NEAREST, Neighbours
 from sihash.ranking.score import SAME
 
 NEAR = 0.1  # of the usual distance to a neighbour: what re-encoding or resizing does to a picture
@@ -39,7 +39,7 @@ def _same_vectors(snapshot: Snapshot) -> dict[int, int]:
     shared = ids[counts[which.reshape(-1)] > 1]
     seen: dict[bytes, int] = {}
     out = {}
-    for part in np.array_split(shared, 1 + len(shared) // BATCH):
+    for part in np.array_split(shared, 1 + len(shared) // BATCH_ITEMS):
         for number, vector in zip(part.tolist(), snapshot.vectors(part), strict=True):
             digest = hashlib.blake2b((vector + 0.0).tobytes(), digest_size=16).digest()  # −0 is 0
             earlier = seen.setdefault(digest, number)

@@ -13,7 +13,7 @@ from sihash.hashing.hash_functions import HashFunctions
 from sihash.kernel import row_blocks
 
 if TYPE_CHECKING:
-    from sihash.hashing import SIH
+    from sihash.hashing.updatable import UpdatableHashFunctions
 
 ENCODED_ROWS = 1 << 15  # hashed at a time
 
@@ -28,7 +28,7 @@ class Encoder:
         self._codes = np.empty((0, width), dtype=np.uint8) if codes is None else codes
 
     @classmethod
-    def after_learning(cls, hasher: SIH) -> Self:
+    def after_learning(cls, hasher: UpdatableHashFunctions) -> Self:
         """Learning has left the codes of the items that it learned from."""
         codes, certain = hasher.training_hashes()
         ids = np.array(hasher.ids_, dtype=np.int64)[certain]

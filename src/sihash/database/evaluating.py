@@ -23,13 +23,13 @@ from sihash.ranking.ranker import Query
 from sihash.threads import map_threads
 
 ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask
-ASKING_SHARE = 5  # one item of so many asks at most: what the others are compared by has to learn from some
-FIRST = 10  # hits that a search is judged by
+ASKING_SHARE = 5  # at most one item of this many is a query: the alternatives have to learn from the others
+JUDGED_HITS = 10  # hits that a search is judged by
 TIE = 1e-4  # what a cosine counts where scores tie
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluationSet:
     """Items that answer, and queries that ask them: vectors, margins, and which item each is (−1: none).
 
     ``y`` and ``labels`` are class numbers, −1 for a query whose class no item has.
@@ -59,7 +59,7 @@ def ask(
     given: tuple[Array, list[Any]] | None,
     max_queries: int,
     max_items: int | None,
-) -> Asked:
+) -> EvaluationSet:
     """The labelled items, and queries: those given (vectors, labels), else some of the items themselves."""
     ids, y = snapshot.places.live_ids(), snapshot.places.live_classes()
     ids, y = ids[y >= 0], y[y >= 0]
@@ -78,7 +78,7 @@ def ask(
     X = snapshot.vectors(ids)
     if given is None:
         own = np.searchsorted(ids, asking)
-        return Asked(ids, X, y, X[own], margins, y[own], own, " ".join(notes))
+        return EvaluationSet(ids, X, y, X[own], margins, y[own], own, " ".join(notes))
     vectors, names = given
     if len(vectors) > max_queries:
         notes.append(f"A sample of {max_queries:,} of the {len(vectors):,} queries was asked.")
@@ -87,7 +87,7 @@ def ask(
     labels = np.array([number_of.get(str(names[place]), -1) for place in some])
     queries = searching.fitting(snapshot, vectors)[some]
     margins = searching.margins(snapshot, queries)
-    return Asked(ids, X, y, queries, margins, labels, np.full(len(some), -1), " ".join(notes))
+    return EvaluationSet(ids, X, y, queries, margins, labels, np.full(len(some), -1), " ".join(notes))
 
 
 def _asking_items(root: Path, snapshot: Snapshot, ids: Array, most: int) -> tuple[Array, Array, str]:
@@ -119,7 +119,7 @@ def _sample(n: int, most: int) -> Array:
     return np.arange(n) if n <= most else np.sort(np.random.RandomState(0).choice(n, most, replace=False))
 
 
-def scores_of(snapshot: Snapshot, asked: Asked, rank: Rank) -> RankedScores:
+def scores_of(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedScores:
     """P@1 and P@10 of what searches answer, and mAP of the same score over all items."""
     first = _first_hits(snapshot, asked, rank)
     whole = ranked_scores(
@@ -129,17 +129,17 @@ def scores_of(snapshot: Snapshot, asked: Asked, rank: Rank) -> RankedScores:
     return replace(first, map=whole.map, per_class=per_class)
 
 
-def _queries(asked: Asked) -> list[Query]:
+def _queries(asked: EvaluationSet) -> list[Query]:
     own = [int(asked.ids[place]) if place >= 0 else -1 for place in asked.own]
     return [Query(*each) for each in zip(asked.margins, asked.queries, own, strict=True)]
 
 
-def _first_hits(snapshot: Snapshot, asked: Asked, rank: Rank) -> RankedScores:
+def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedScores:
     """By the searches themselves."""
     allowed = None if len(asked.ids) == snapshot.n_items else asked.ids
     ranker = snapshot.ranker
-    found = map_threads(lambda query: ranker.nearest(rank, query, FIRST, allowed), _queries(asked))
-    relevant = np.zeros((len(found), FIRST), dtype=bool)
+    found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), _queries(asked))
+    relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
     for row, each, label in zip(relevant, found, asked.labels, strict=True):
         row[: len(each.ids)] = snapshot.places.classes(each.ids) == label
     sizes = np.bincount(asked.y, minlength=len(snapshot.classes) + 1)  # the last stands for no class
@@ -148,7 +148,7 @@ def _first_hits(snapshot: Snapshot, asked: Asked, rank: Rank) -> RankedScores:
     return tally.scores()
 
 
-def _all_scores(snapshot: Snapshot, asked: Asked, rank: Rank) -> Any:
+def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     """A function from places of queries to their scores for all items that answer."""
     ranker, mean = snapshot.ranker, snapshot.sketcher.mean
     Z, Q = _directions(asked.X - mean), _directions(asked.queries - mean)
@@ -188,7 +188,7 @@ def _directions(Z: Array) -> Array:
     return Z / np.where(lengths > 0, lengths, 1)[:, None]
 
 
-def evaluation(snapshot: Snapshot, asked: Asked, rank: Rank) -> Evaluation:
+def evaluation(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Evaluation:
     """The scores with the labels of classes in them."""
     found = scores_of(snapshot, asked, rank)
     if not found.n_queries:

@@ -23,6 +23,7 @@ from sihash._typing import Array
 from sihash.atomic_file import sync_folder
 from sihash.database.errors import CorruptFile
 
+SEGMENTS_FOLDER, MODELS_FOLDER = "segments", "models"
 CHUNK = 1 << 22  # bytes hashed at a time
 
 

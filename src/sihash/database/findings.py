@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 from sihash.database.answers import Item, Label
 
-Kind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-TITLES: dict[Kind, str] = {
+FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
+FINDING_KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
+KIND_TITLES: dict[FindingKind, str] = {
     "wrong label": "Labels that neighbours and margins contradict",
     "conflict": "Duplicates with different labels",
     "near-duplicate": "Near-duplicates",
@@ -28,7 +28,7 @@ class Finding:
     ``mend`` is the command, without ``sihash`` and the database.
     """
 
-    kind: Kind
+    kind: FindingKind
     certainty: float
     reason: str
     items: list[Item]
@@ -51,7 +51,7 @@ class Diagnosis:
 
     version: int
     findings: list[Finding]
-    found: dict[Kind, int]
+    found: dict[FindingKind, int]
     note: str
 
 

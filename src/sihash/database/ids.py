@@ -20,10 +20,10 @@ import numpy as np
 
 from sihash.database.answers import Id
 from sihash.database.errors import DatabaseError
-from sihash.database.texts import check_text
+from sihash.database.label_text import check_text
 
-WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
-LARGEST = (1 << 63) - 1
+NUMBER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
+LARGEST_ID = (1 << 63) - 1
 LARGEST_NUMBER = (1 << 62) - 1  # that the database gives
 
 
@@ -36,7 +36,7 @@ def plain_id(value: Any) -> Id:
             raise DatabaseError(f"An id must not be empty, '.' or '..', nor hold NUL; got {value[:50]!r}.")
         return check_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        if not -LARGEST - 1 <= value <= LARGEST:
+        if not -LARGEST_ID - 1 <= value <= LARGEST_ID:
             raise DatabaseError(f"An id that is a number must fit 64 bits, got {value}; give it as text.")
         return value
     raise DatabaseError(f"Ids must be text or whole numbers, got {value!r}.")
@@ -87,7 +87,7 @@ def of_row(number: int, given: str | None) -> Id:
 def as_number(own: Id) -> int | None:
     """The number of the item without an id of its own that would be meant by this one."""
     if isinstance(own, str):
-        own = int(own) if WHOLE_NUMBER.fullmatch(own) else -1
+        own = int(own) if NUMBER_ID.fullmatch(own) else -1
     return own if 0 <= own <= LARGEST_NUMBER else None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files
-from sihash.database.answers import Problem
+from sihash.database.answers import FileProblem
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
@@ -134,35 +134,35 @@ def bits(snapshot: Snapshot) -> Bits:
     )
 
 
-def verify(root: str | os.PathLike[str]) -> list[Problem]:
+def verify(root: str | os.PathLike[str]) -> list[FileProblem]:
     """Check every byte that matters; an empty list means that all is as it was written."""
     root = Path(root)
     try:
         catalogue = Catalogue(root)
     except DatabaseError as error:
-        return [Problem(FILE, str(error))]
+        return [FileProblem(FILE, str(error))]
     with closing(catalogue):
         try:
             with catalogue.snapshot():
                 catalogue.check()
                 named = list(catalogue.files())
         except DatabaseError as error:
-            return [Problem(FILE, str(error))]
+            return [FileProblem(FILE, str(error))]
         problems = []
         for _, _, _, file in named:
             try:
                 files.check(root, file)
             except (DatabaseError, OSError) as error:
-                problems.append(Problem(file.path, str(error)))
+                problems.append(FileProblem(file.path, str(error)))
         return problems or _missing_files(root, catalogue)
 
 
-def _missing_files(root: Path, catalogue: Catalogue) -> list[Problem]:
+def _missing_files(root: Path, catalogue: Catalogue) -> list[FileProblem]:
     """What the version in force needs and the catalogue does not name."""
     try:
         snapshot = Snapshot(root, catalogue)  # needs the hash functions, and codes of all that lives
         for kind in ("training-state", "training"):
             catalogue.file_of_version(kind, snapshot.version)
     except DatabaseError as error:
-        return [Problem(FILE, str(error))]
+        return [FileProblem(FILE, str(error))]
     return []

@@ -1,4 +1,4 @@
-"""A file beside the items that says their labels: CSV, TSV, or an object of JSON a line."""
+"""A file beside the items that says their labels: CSV, TSV, or an object of JSON per line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 from sihash.database.answers import Label
 from sihash.database.errors import DatabaseError
-from sihash.database.texts import plain_label, printable
-from sihash.datasets.dataset import Asked
+from sihash.database.label_text import plain_label, printable
+from sihash.datasets.dataset import ColumnChoice
 from sihash.datasets.tables import FILE_COLUMNS, read_cells, read_columns
 
 _JSON_LINES = (".jsonl", ".ndjson")
 
 
 def is_label_file(labels: Any) -> bool:
-    """Whether this is the path of a table of names and labels; one column is a label a line, and none."""
+    """Whether this is the path of a table of names and labels; one column is a label per line, and none."""
     if not isinstance(labels, str | os.PathLike):
         return False
     path = Path(labels).expanduser()
@@ -51,7 +51,7 @@ def labels_by_name(path: Path, names: list[str]) -> list[Label]:
 
 
 def columns_by_name(
-    path: Path, names: list[str], asked: Asked
+    path: Path, names: list[str], asked: ColumnChoice
 ) -> tuple[list[Any] | None, dict[str, list[Any]]]:
     """Ids, if the file has a column of them, and other columns that it has beside file and label.
 

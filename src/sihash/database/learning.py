@@ -17,6 +17,7 @@ from sihash.hashing.training_sample import Budget, class_rates, in_sample
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
+    from sihash.hashing.updatable import UpdatableHashFunctions
 
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
 ROUNDS = 5  # that learning may take, unless its settings say so
@@ -81,7 +82,9 @@ def as_learned(training: Training, learned: Array) -> Array:
     return (same["id"] == training.ids) & (same["class"] == training.classes)
 
 
-def update(hasher: SIH, X: Array, training: Training, learned: Array) -> tuple[SIH, int, int]:
+def update_hasher(
+    hasher: UpdatableHashFunctions, X: Array, training: Training, learned: Array
+) -> tuple[UpdatableHashFunctions, int, int]:
     """Bring a hasher to the present rows ``X`` in one run: it, and how many rows came and went.
 
     ``learned`` is the `record` of the rows that it knows. One with another label goes and comes.

@@ -19,7 +19,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.database import files, segments
 from sihash.database.answers import Id, MergeReport
-from sihash.database.catalogue import Row
+from sihash.database.catalogue import SqlRow
 from sihash.database.columns import check_kinds
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
@@ -29,7 +29,7 @@ from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Present
 from sihash.database.updating import training_ids
-from sihash.database.writer import MODELS, Writer, new_folder, writing
+from sihash.database.writer import Writer, new_folder, writing
 
 SERVED = "milvus+"  # before an index on a server, which two databases must not share
 OWN_INDEX = "faiss"
@@ -93,7 +93,7 @@ class _Merging:
         """Copy some rows of a segment with all that belongs to them."""
         if not rows.any():
             return
-        items = segment.rows[rows].copy()
+        items = segment.rows_now[rows]
         alive = segment.alive[rows]
         if renumbered:
             items["id"] = self.next_number + np.arange(len(items))
@@ -126,7 +126,7 @@ class _Merging:
         """Rows of the catalogue of living items."""
         operation = self.writer.operation
 
-        def items() -> Iterator[Row]:
+        def items() -> Iterator[SqlRow]:
             for row in _rows(source, list(number_of)):
                 own = class_of[row[0]]
                 yield (number_of[row[0]], operation, None if own < 0 else own, *row[3:])
@@ -136,7 +136,7 @@ class _Merging:
         self.writer.catalogue.insert("thumbnails", ((number_of[n], image) for n, image in pictures))
 
 
-def _rows(source: Snapshot, numbers: list[int]) -> list[Row]:
+def _rows(source: Snapshot, numbers: list[int]) -> list[SqlRow]:
     rows = list(source.catalogue.rows_in("items", "id", numbers))
     if len(rows) < len(numbers):
         raise source.catalogue.corrupt("items are missing")
@@ -156,17 +156,17 @@ class _There:
         out = segment.alive.copy()
         places = np.flatnonzero(segment.alive)
         rows = _rows(second, segment.ids[places].tolist())
-        columns = second.places.columns(segment.ids[places])
+        columns, labels = second.places.columns(segment.ids[places]), second.labels(segment.ids[places])
         under = self._known.under([of_row(row[0], row[5]) for row in rows if row[5] is not None])
         alike = self._by_content([row[4] for row in rows if row[5] is None])
-        for place, row, said in zip(places.tolist(), rows, columns, strict=True):
+        for place, row, label, said in zip(places.tolist(), rows, labels, columns, strict=True):
             own = of_row(row[0], row[5])
             others = alike.get(row[4], [])
             if row[5] is not None:
                 others = [under[own]] if own in under else []
             if not others:
                 continue
-            mine = (row[4], second.classes.get(row[2]), said)
+            mine = (row[4], label, said)
             if mine not in [(other.content, other.label, other.columns) for other in others]:
                 what = f"with the id {own!r}" if row[5] is not None else f"like {row[3]!r} (id {own!r})"
                 raise DatabaseError(
@@ -183,11 +183,10 @@ class _There:
         rows = list(first.catalogue.rows_in("items", "content", contents))
         numbers = np.array([row[0] for row in rows], dtype=np.int64)
         alive = first.places.alive(numbers)
-        columns = first.places.columns(numbers[alive])
+        columns, labels = first.places.columns(numbers[alive]), first.labels(numbers[alive])
         living = [row for row, lives in zip(rows, alive, strict=True) if lives]
         out: dict[bytes, list[Present]] = defaultdict(list)
-        for row, said in zip(living, columns, strict=True):
-            label = first.classes.get(row[2])
+        for row, label, said in zip(living, labels, columns, strict=True):
             out[row[4]].append(Present(row[0], of_row(row[0], row[5]), row[4], label, said))
         return out
 
@@ -197,7 +196,7 @@ def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, files.Wr
     where = "segment IS NULL AND (version IS NULL OR version = ?)"
     for kind, _, version, file in source.catalogue.files(where, (source.version,)):
         ending = file.path.rpartition(".")[2]
-        name = files.unique_name(f"{MODELS}/{version or 0:06d}.{kind}", ending)
+        name = files.unique_name(f"{files.MODELS_FOLDER}/{version or 0:06d}.{kind}", ending)
         yield kind, files.write_bytes(root, name, [files.read_checked(source.root, file)])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.answers import Id, Label
-from sihash.database.catalogue import Catalogue, Row
+from sihash.database.catalogue import Catalogue, SqlRow
 from sihash.database.errors import NoSuchItem
 from sihash.database.ids import as_number, folded, of_row, plain_id, twins
 from sihash.database.segments import Places
@@ -24,10 +24,10 @@ def has_own_ids(catalogue: Catalogue) -> bool:
     return bool(catalogue.execute("SELECT 1 FROM items WHERE folded IS NOT NULL LIMIT 1"))
 
 
-def rows_under(catalogue: Catalogue, places: Places, ids: Iterable[Id]) -> dict[str, Row]:
+def rows_under(catalogue: Catalogue, places: Places, ids: Iterable[Id]) -> dict[str, SqlRow]:
     """Rows of the living items with ids like these, by the folded id: one each."""
     ids = list(ids)
-    rows: list[Row] = []
+    rows: list[SqlRow] = []
     if has_own_ids(catalogue):
         rows = list(catalogue.rows_in("items", "folded", sorted({folded(own) for own in ids})))
     numbers = [number for own in ids if (number := as_number(own)) is not None]
@@ -79,15 +79,16 @@ class Collected:
         return dict(zip((row[4] for row in living), labels, strict=True))
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
-        places, classes = self._snapshot.places, self._snapshot.classes
+        places = self._snapshot.places
         rows = rows_under(self._catalogue, places, ids)
         wanted = {folded(own): own for own in ids}
-        columns = places.columns(np.array([row[0] for row in rows.values()], dtype=np.int64))
+        numbers = np.array([row[0] for row in rows.values()], dtype=np.int64)
+        columns, labels = places.columns(numbers), self._snapshot.labels(numbers)
         out = {}
-        for (key, row), said in zip(rows.items(), columns, strict=True):
-            number, _, label, _, content, given, _ = row
+        for (key, row), label, said in zip(rows.items(), labels, columns, strict=True):
+            number, _, _, _, content, given, _ = row
             own = of_row(number, given)
             if own != wanted[key]:
                 raise twins(own, wanted[key])
-            out[own] = Present(number, own, content, classes.get(label), said)
+            out[own] = Present(number, own, content, label, said)
         return out

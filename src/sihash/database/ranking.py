@@ -13,11 +13,11 @@ from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, ScanIndex
 from sihash.ranking import Ranker, Sketcher, Weights, fit_weights
 from sihash.ranking.ranker import Query
-from sihash.ranking.sketch import N_BITS as SKETCH_BITS
+from sihash.ranking.sketch import SKETCH_BITS
 from sihash.threads import map_threads
 
 if TYPE_CHECKING:
-    from sihash.hashing import SIH
+    from sihash.hashing.updatable import UpdatableHashFunctions
 
 N_ASKED = 1000  # items that ask for the others, to find the weights of the score
 
@@ -77,7 +77,7 @@ def n_bits_near(n_bits: int) -> int:
     return 8 * -(-n_bits // 8) + SKETCH_BITS
 
 
-def rows_left_out(hasher: SIH) -> Array:
+def rows_left_out(hasher: UpdatableHashFunctions) -> Array:
     """Some items that the hash functions were learned from, with ``margins`` as if they had not been."""
     names, margins = hasher.left_out_margins(N_ASKED)
     rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", (hasher.n_bits,))])
@@ -86,7 +86,11 @@ def rows_left_out(hasher: SIH) -> Array:
 
 
 def learn_weights(
-    hasher: SIH, sketcher: Sketcher, places: Places, labels: Mapping[int, Any], left_out: Array
+    hasher: UpdatableHashFunctions,
+    sketcher: Sketcher,
+    places: Places,
+    labels: Mapping[int, Any],
+    left_out: Array,
 ) -> Weights:
     """Weights of the score for a collection with these hash functions and the codes that it has.
 

@@ -1,6 +1,6 @@
 """Labels that were changed after their items came: an overlay over the rows of segments, which never change.
 
-Every ``relabel`` writes one row an item into the catalogue, with the classes before and after it as JSON
+Every ``relabel`` writes one row per item into the catalogue, with the classes before and after it as JSON
 lists of class numbers (an empty one: no label). A snapshot replays them in the order of the operations, as it
 does with removed items; a compaction writes them into the rows of the segments and drops them here.
 """

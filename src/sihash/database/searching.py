@@ -91,7 +91,7 @@ def _image_vectors(queries: Any, features: Features) -> Array:
     several = isinstance(queries, list | tuple) or (isinstance(queries, np.ndarray) and queries.ndim == 4)
     source = open_source(list(queries) if several else [queries])
     assert isinstance(source, ImageSource)
-    found, problems = describe(list(source.images), features.extractor(), False)
+    found, problems = describe(source.images, features.extractor(), False)
     if problems:
         number, reason = min(problems.items())
         raise DatabaseError(f"{source.names[number]} cannot be searched for: {reason}.")
@@ -121,7 +121,7 @@ def answers(
     thumbnail: Callable[[Id], bytes | None],
     own: Array | None = None,
 ) -> list[Answer]:
-    """Answers to queries given by their vectors (n × d); ``own`` are items to leave out, one a query."""
+    """Answers to queries given by their vectors (n × d); ``own`` are items to leave out, one per query."""
     scores = margins(snapshot, X)
     packed = pack(sign(scores))
     found = find(snapshot, scores, X, ask, own)

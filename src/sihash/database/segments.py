@@ -17,12 +17,11 @@ from sihash.database.errors import CorruptFile
 from sihash.database.files import Written
 from sihash.kernel import row_blocks
 from sihash.ranking import Sketcher, nearness
-from sihash.ranking.sketch import N_BYTES
+from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.threads import map_threads
 
-ROW = np.dtype([("id", "<i8"), ("class", "<i4"), ("sketch", "u1", (N_BYTES,))])
+ROW = np.dtype([("id", "<i8"), ("class", "<i4"), ("sketch", "u1", (SKETCH_BYTES,))])
 BYTES = 64 << 20  # vectors in one segment: what is checked before the first of them is used
-FOLDER = "segments"
 
 
 @dataclass
@@ -104,19 +103,19 @@ def rows_of(width: int) -> int:
 def write_vectors(root: Path, number: int, blocks: Sequence[Array]) -> Written:
     """File of the vectors of a new segment."""
     shape = (sum(map(len, blocks)), blocks[0].shape[1])
-    name = files.unique_name(f"{FOLDER}/{number:06d}.vectors", "npy")
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.vectors", "npy")
     return files.write_array(root, name, shape, np.float32, blocks)
 
 
 def write_rows(root: Path, number: int, rows: Array) -> Written:
     """File of what is known of each item of a segment."""
-    name = files.unique_name(f"{FOLDER}/{number:06d}.rows", "npy")
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.rows", "npy")
     return files.write_array(root, name, rows.shape, ROW, [rows])
 
 
 def write_operations(root: Path, number: int, operations: Array) -> Written:
     """File of the operations that brought the items of a segment, where they are several."""
-    name = files.unique_name(f"{FOLDER}/{number:06d}.operations", "npy")
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.operations", "npy")
     return files.write_array(root, name, operations.shape, np.int64, [operations])
 
 
@@ -129,12 +128,12 @@ def make_rows(ids: Array, classes: Array, sketches: Array) -> Array:
 def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     """Sketches of the vectors of a segment, a few thousand at a time."""
     parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
-    return np.concatenate([np.empty((0, N_BYTES), dtype=np.uint8), *parts])
+    return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
 
 
 def write_codes(root: Path, number: int, version: int, codes: Array) -> Written:
     """File of the packed codes that one model version gives to the items of a segment."""
-    name = files.unique_name(f"{FOLDER}/{number:06d}.codes.v{version:06d}", "npy")
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.codes.v{version:06d}", "npy")
     return files.write_array(root, name, codes.shape, np.uint8, [codes])
 
 
@@ -205,7 +204,7 @@ class Places:
         return out
 
     def sketches(self, ids: Array) -> Array:
-        out = np.empty((len(ids), N_BYTES), dtype=np.uint8)
+        out = np.empty((len(ids), SKETCH_BYTES), dtype=np.uint8)
         for segment, places, rows in self._find_all(ids):
             out[places] = segment.sketches[rows]
         return out

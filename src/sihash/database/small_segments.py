@@ -18,7 +18,7 @@ from sihash.database.segments import Segment
 from sihash.database.snapshot import Log, Snapshot
 from sihash.database.writer import Writer
 
-AT_ONCE = 4  # segments, at least: so three additions of four merge nothing
+MERGED_AT_ONCE = 4  # segments, at least: so three additions of four merge nothing
 
 Codes = dict[int, Array]  # packed codes of the items of a segment, by the version that they are labelled with
 
@@ -35,7 +35,7 @@ def n_last_to_merge(sizes: list[int], full: int) -> int:
         if size >= full // 2 or total + size > full or (n and size > total):
             break
         n, total = n + 1, total + size
-    return n if n >= AT_ONCE else 0
+    return n if n >= MERGED_AT_ONCE else 0
 
 
 def merge(writer: Writer, snapshot: Snapshot, new: list[Segment], version: int) -> None:

@@ -17,12 +17,12 @@ from sihash.database import files, relabelled, where
 from sihash.database.answers import Label
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import NoSuchItem
+from sihash.database.label_text import plain_label
 from sihash.database.present import numbers_of
 from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
 from sihash.database.rw_lock import SharedLock
 from sihash.database.segments import Places, Segment
 from sihash.database.server_index import ServedIndex
-from sihash.database.texts import plain_label
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.ranking import Ranker, Sketcher, Weights

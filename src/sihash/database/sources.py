@@ -22,17 +22,17 @@ from sihash.database.columns import Table, make_table
 from sihash.database.errors import DatabaseError, IdTaken
 from sihash.database.ids import plain_ids
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
+from sihash.database.label_text import plain_label, printable
 from sihash.database.segments import rows_of
-from sihash.database.texts import plain_label, printable
 from sihash.datasets import NAMED, Reject
-from sihash.datasets.dataset import NOT_ASKED, Asked, Collection
+from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
 from sihash.datasets.tables import is_table
 from sihash.features import extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
 
-THUMBNAIL = 96  # pixels of the longer side
+THUMBNAIL_PIXELS = 96  # pixels of the longer side
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> 
 
 
 @dataclass
-class Block:
+class ItemBlock:
     """Items in the order of their rows, all lists of one length; ids and thumbnails may be None."""
 
     vectors: Array
@@ -152,7 +152,7 @@ class Source:
         """After the last block: the matrix of all vectors, if it lies in memory and every row was taken."""
         return None
 
-    def blocks(self, known: Known) -> Iterator[Block]:
+    def blocks(self, known: Known) -> Iterator[ItemBlock]:
         raise NotImplementedError
 
     def _fresh(self, numbers: Sequence[int], contents: list[bytes], known: Known) -> Sequence[int]:
@@ -238,11 +238,11 @@ class Source:
         vectors: Array,
         contents: list[bytes],
         thumbnails: list[bytes | None] | None = None,
-    ) -> Block:
+    ) -> ItemBlock:
         """What is known of some items, beside their vectors and contents."""
         if self.ids is not None:
             self.taken_ids += [self.ids[k] for k in numbers]
-        return Block(
+        return ItemBlock(
             vectors,
             [self.labels[k] for k in numbers],
             [self.names[k] for k in numbers],
@@ -266,7 +266,7 @@ class VectorSource(Source):
     def whole(self) -> Array | None:
         return self.X if type(self.X) is np.ndarray and not self.skipped and not self.rejects else None
 
-    def blocks(self, known: Known) -> Iterator[Block]:
+    def blocks(self, known: Known) -> Iterator[ItemBlock]:
         for rows in row_blocks(len(self.X), rows_of(self.width)):
             with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
                 X = np.ascontiguousarray(self.X[rows], dtype=np.float32)
@@ -299,7 +299,7 @@ class ImageSource(Source):
     def step(self) -> str:  # type: ignore[override]
         return f"reading: images, {self.features.name.partition(':')[0]} features"
 
-    def blocks(self, known: Known) -> Iterator[Block]:
+    def blocks(self, known: Known) -> Iterator[ItemBlock]:
         chosen = self.features.extractor()
         start = 0
         for chunk in chunks(self.images):
@@ -320,7 +320,7 @@ class ImageSource(Source):
 
 
 def describe(
-    images: list[Any], chosen: Extractor, thumbnails: bool
+    images: Iterable[Any], chosen: Extractor, thumbnails: bool
 ) -> tuple[list[tuple[Array, list[bytes | None]]], dict[int, str]]:
     """Vectors and thumbnails of the readable images, in pieces, and the reasons of the others by number."""
 
@@ -342,9 +342,9 @@ def describe(
 
 def thumbnail(image: Image.Image) -> bytes:
     """A small JPEG."""
-    if max(image.size) > THUMBNAIL:
+    if max(image.size) > THUMBNAIL_PIXELS:
         image = image.copy()
-        image.thumbnail((THUMBNAIL, THUMBNAIL))
+        image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
     out = io.BytesIO()
     (image if image.mode == "RGB" else image.convert("RGB")).save(out, "JPEG", quality=80)
     return out.getvalue()
@@ -380,7 +380,7 @@ def open_source(
     put before the paths that are ids of files.
     """
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
-    opened = _open(source, labels, Asked(ids if isinstance(ids, str) else None, chosen))
+    opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
     if names is not None:
         if len(names) != len(opened):
             raise DatabaseError(f"Expected one name an item, got {len(names)} names for {len(opened)} items.")
@@ -407,7 +407,7 @@ def _names_of(columns: Any) -> list[str]:
     return names
 
 
-def _open(source: Any, labels: Any, asked: Asked) -> Source:
+def _open(source: Any, labels: Any, asked: ColumnChoice) -> Source:
     if isinstance(source, str | os.PathLike):
         return _from_path(source, labels, asked)
     opened: Source
@@ -427,7 +427,7 @@ def _open(source: Any, labels: Any, asked: Asked) -> Source:
     return opened
 
 
-def _take_columns(opened: Source, labels: Any, asked: Asked) -> None:
+def _take_columns(opened: Source, labels: Any, asked: ColumnChoice) -> None:
     """Ids and columns that a file of labels has, too."""
     if is_label_file(labels):
         ids, columns = columns_by_name(Path(labels).expanduser(), list(opened.names), asked)
@@ -460,13 +460,13 @@ def _readable(images: list[Any]) -> Iterator[Any]:
             yield image
 
 
-def _from_path(source: str | os.PathLike[str], labels: Any, asked: Asked) -> Source:
+def _from_path(source: str | os.PathLike[str], labels: Any, asked: ColumnChoice) -> Source:
     path = Path(source).expanduser()
     table = is_label_file(labels)
     if source not in NAMED and path.is_file() and _looks_like_image(path):
         return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
-    collection = read(source, beside, mapped=True, asked=NOT_ASKED if table else asked)
+    collection = read(source, beside, mapped=True, asked=NO_COLUMNS if table else asked)
     n = len(collection.is_test)
     ids = None
     if collection.ids is not None:

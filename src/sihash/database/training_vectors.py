@@ -19,7 +19,6 @@ from sihash.database.files import Written
 from sihash.database.segments import Places
 
 KIND = "sample"
-FOLDER = "models"
 FRESH = 0.9  # of the rows to learn from that the copy has, or it is written again
 
 
@@ -50,7 +49,7 @@ def write_if_needed(
         return None
     rows = np.empty(len(ids), dtype=sample_type(X.shape[1]))
     rows["id"], rows["vector"] = ids, X
-    name = files.unique_name(f"{FOLDER}/{version:06d}.{KIND}", "npy")
+    name = files.unique_name(f"{files.MODELS_FOLDER}/{version:06d}.{KIND}", "npy")
     return files.write_array(root, name, rows.shape, rows.dtype, [rows])
 
 

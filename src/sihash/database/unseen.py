@@ -16,19 +16,18 @@ from sihash._typing import Array
 from sihash.database import learning, searching
 from sihash.database.snapshot import Snapshot
 from sihash.ranking import fit_weights
-from sihash.ranking.ranker import Query
+from sihash.ranking.ranker import SMALLEST, Query
 from sihash.ranking.score import Candidates, class_log_probabilities, votes
 from sihash.threads import map_threads
 
-FOLDS = 3  # eight find as many wrong labels and take three times as long (docs/doctor.md)
-FEWEST = 5  # items of a class to learn it from
+FOLDS = 3  # with eight it finds as many wrong labels in three times the time (docs/doctor.md)
+SMALLEST_CLASS = 5  # items of a class to learn it from
 MOST_EXAMINED, MOST_NUMBERS = 100_000, 50_000_000  # items, and their class probabilities
-MOST_LEARNED = 30_000  # items that the hash functions of a fold are learned from, or FEWEST of each class
+MOST_LEARNED = 30_000  # items that a fold's hash functions learn from, or SMALLEST_CLASS of each class
 MOST_ASKED = 20_000  # items whose neighbours are asked
 N_WEIGHED = 2000  # items to find the weights on
 NEAREST = 10  # neighbours that the reasons speak of
-BATCH = 4096  # items whose vectors are read at a time
-SMALLEST = 1e-30  # probability that has a logarithm
+BATCH_ITEMS = 4096  # items whose vectors are read at a time
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def examine(snapshot: Snapshot) -> Examined | None:
     """Class probabilities of labelled items, or of a sample; None if there are no two classes to learn."""
     ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
     classes, sizes = np.unique(numbers[numbers >= 0], return_counts=True)
-    classes = classes[sizes >= FEWEST]
+    classes = classes[sizes >= SMALLEST_CLASS]
     if len(classes) < 2:
         return None
     learnable = np.isin(numbers, classes)
@@ -65,8 +64,8 @@ def examine(snapshot: Snapshot) -> Examined | None:
     rows = some(len(ids), min(MOST_EXAMINED, MOST_NUMBERS // len(classes)))
     ids, y = ids[rows], y[rows]
     sizes = np.bincount(y, minlength=len(classes))
-    if sizes.min() < FEWEST:  # the sample has left too little of a class
-        kept = np.flatnonzero(sizes >= FEWEST)
+    if sizes.min() < SMALLEST_CLASS:  # the sample has left too little of a class
+        kept = np.flatnonzero(sizes >= SMALLEST_CLASS)
         rows = np.isin(y, kept)
         ids, y, classes = ids[rows], np.searchsorted(kept, y[rows]), classes[kept]
     return Examined(ids, y, classes, _cross_validated(snapshot, ids, y, len(classes)))
@@ -121,7 +120,7 @@ def neighbours(snapshot: Snapshot, ids: Array, classes: Array) -> list[Neighbour
         return Neighbours(found[:NEAREST], cosines[:NEAREST], labelled)
 
     out: list[Neighbours] = []
-    for part in np.array_split(ids, 1 + len(ids) // BATCH) if len(ids) else []:
+    for part in np.array_split(ids, 1 + len(ids) // BATCH_ITEMS) if len(ids) else []:
         X = snapshot.vectors(part)
         queries = zip(searching.margins(snapshot, X), X, part.tolist(), strict=True)
         out += map_threads(one, [Query(*each) for each in queries])

@@ -36,12 +36,12 @@ from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
 
 if TYPE_CHECKING:
-    from sihash.hashing import SIH
+    from sihash.hashing.updatable import UpdatableHashFunctions
 
-STRATEGIES = ("incremental", "relearn")
+UPDATE_STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
 WORSE = 0.8  # of the accuracy of the other classes: below it, new classes are said to be learned badly
-STALE = 0.1  # of the training rows: when more came or went, the weights of the ranking are learned again
+STALE_WEIGHTS = 0.1  # of the training rows: when more came or went, the ranking's weights are learned again
 PAYS = 0.02  # of mAP that encoding again must gain to be advised
 
 
@@ -52,7 +52,7 @@ class _Version:
     number: int
     words: int  # the version at which its words were drawn
     first_new: int  # items with this number or a later one were not there yet
-    hasher: SIH
+    hasher: UpdatableHashFunctions
     models: dict[str, files.Written]
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment, where words are new
     n_encoded: int = 0
@@ -72,13 +72,13 @@ class _Version:
         return [*self.models.values(), *self.codes.values()]
 
 
-def update(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
+def update_database(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
     """Learn from the labelled items of now, and switch.
 
     Only the switch takes the lock of writers: meanwhile items may come and go. Those that came are learned
     from by the next update.
     """
-    if strategy not in STRATEGIES:
+    if strategy not in UPDATE_STRATEGIES:
         raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
     with (
         disk_errors_told(root),
@@ -129,7 +129,7 @@ def _update(
             version.encode(root, encoder, segment)
     with phase("ranking"):
         version.n_since_weights = _n_since_weights(snapshot, hasher, report)
-        if version.n_since_weights > STALE * len(training.ids):
+        if version.n_since_weights > STALE_WEIGHTS * len(training.ids):
             sample = snapshot.places.only(training.ids, X)
             version.weights = learn_weights(hasher, snapshot.sketcher, sample, snapshot.classes, left_out)
             version.n_since_weights = 0
@@ -197,26 +197,26 @@ def n_waiting(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> int:
 
 def _learn(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array, strategy: str
-) -> tuple[SIH, UpdateReport]:
+) -> tuple[UpdatableHashFunctions, UpdateReport]:
     if strategy == "relearn":
-        hasher = learning.fit(snapshot.estimator(), X, training)
-        return hasher, UpdateReport(snapshot.version, strategy, True, len(training.ids))
+        fitted = learning.fit(snapshot.estimator(), X, training)
+        return fitted, UpdateReport(snapshot.version, strategy, True, len(training.ids))
     learned = learned_rows(root, catalogue, snapshot.version)
     hasher = _load_training_state(root, catalogue, snapshot, training, X)
-    hasher, n_learned, n_forgotten = learning.update(hasher, X, training, learned)
+    hasher, n_learned, n_forgotten = learning.update_hasher(hasher, X, training, learned)
     changed = bool(n_learned or n_forgotten)
     return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
 
 
 def _load_training_state(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array
-) -> SIH:
+) -> UpdatableHashFunctions:
     """The hasher of the version in force with all that is needed to go on learning."""
     file = catalogue.file_of_version("training-state", snapshot.version)
     files.check(root, file)
-    from sihash.hashing import SIH  # not at every start
+    from sihash.hashing.updatable import UpdatableHashFunctions  # not at every start
 
-    hasher = SIH.load(root / file.path)
+    hasher = UpdatableHashFunctions.from_file(root / file.path)
     ids = np.array(hasher.ids_, dtype=np.int64)
     order = np.argsort(ids)
     known = np.isin(ids[order], training.ids)  # the others are about to go, and are read for that
@@ -227,7 +227,7 @@ def _load_training_state(
     return hasher.attach_vectors(vectors)
 
 
-def _n_since_weights(snapshot: Snapshot, hasher: SIH, report: UpdateReport) -> float:
+def _n_since_weights(snapshot: Snapshot, hasher: UpdatableHashFunctions, report: UpdateReport) -> float:
     """How many rows came or went since the weights of the ranking were learned; too many if classes did."""
     if set(hasher.classes_.tolist()) != set(snapshot.hasher.classes_.tolist()):
         return np.inf
@@ -235,7 +235,7 @@ def _n_since_weights(snapshot: Snapshot, hasher: SIH, report: UpdateReport) -> f
     return int(before) + report.n_learned + report.n_forgotten
 
 
-def _n_bits_trained(hasher: SIH) -> int:
+def _n_bits_trained(hasher: UpdatableHashFunctions) -> int:
     steps = np.add.reduce([each.n_steps for each in hasher.report_.rounds])
     return int(np.count_nonzero(steps))
 
@@ -262,7 +262,7 @@ def _compare(
     some, labels = X[chosen], [str(training.labels[k]) for k in chosen]
     hashers = {"passive": before, report.strategy: hasher}
     if scratch and report.strategy != "relearn":
-        hashers["scratch"] = learning.fit(hasher, X, training)
+        hashers["scratch"] = learning.fit(snapshot.estimator(), X, training)
     codes = {name: h.transform(some) for name, h in hashers.items()}
     compared = {name: leave_one_out(own, labels).mAP for name, own in codes.items()}
     differ = np.bitwise_count(codes["passive"] ^ codes[report.strategy])
@@ -274,7 +274,7 @@ def _compare(
     return replace(report, compared=compared, bits_changed=changed, warnings=warnings)
 
 
-def _new_classes_are_worse(before: HashFunctions, hasher: SIH) -> list[str]:
+def _new_classes_are_worse(before: HashFunctions, hasher: UpdatableHashFunctions) -> list[str]:
     """A sentence, if items of new classes are recognised clearly less often than the others."""
     y, right = hasher.left_out_hits()
     known = {str(label) for label in before.classes_.tolist()}
@@ -321,16 +321,20 @@ def _old_codes_are_worse(
 def _switch(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, version: _Version, report: UpdateReport
 ) -> UpdateReport:
-    """Commit the new version; where words are new, encode what came meanwhile before."""
+    """Commit the new version; where words are new, encode what came meanwhile before.
+
+    Additions may have merged segments that have new codes: what they became is encoded, too.
+    """
     with writing(root, updating=True, of=catalogue, keep={file.path for file in version.files}) as writer:
         check_in_force(writer.catalogue, snapshot)
-        if report.strategy == "relearn":
-            if not snapshot.advance(catalogue):
-                snapshot = Snapshot(root, catalogue)
-            for segment in snapshot.places.segments:
+        if not snapshot.advance(catalogue):
+            snapshot = Snapshot(root, catalogue)
+        for segment in snapshot.places.segments:
+            seen = int(segment.ids[0]) < version.first_new and _came_later(snapshot.log, segment)
+            if report.strategy == "relearn" or seen:
                 version.encode(root, Encoder(version.hasher), segment)
-            there = {segment.number for segment in snapshot.places.segments}  # others were merged meanwhile
-            version.codes = {number: file for number, file in version.codes.items() if number in there}
+        there = {segment.number for segment in snapshot.places.segments}  # others were merged meanwhile
+        version.codes = {number: file for number, file in version.codes.items() if number in there}
         if training_vectors.KIND in version.models:
             writer.catalogue.delete("files", f"kind = '{training_vectors.KIND}'")  # there is one copy
         for kind, file in version.models.items():

@@ -20,7 +20,7 @@ from sihash.database.answers import Value
 from sihash.database.columns import Column, Table, first_not_less
 from sihash.database.errors import DatabaseError
 
-LONGEST = 2000  # characters; an address with as many, all of them encoded, must pass a server
+LONGEST_WHERE = 2000  # characters; a URL with all of them percent-encoded must pass a server
 _EXAMPLE = "write conditions as in: price < 20 and colour = 'red'"
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -49,8 +49,8 @@ def parse(text: str) -> tuple[Condition, ...]:
     """The conditions in a text; one sentence about what is wrong with it otherwise."""
     if not isinstance(text, str):
         raise DatabaseError(f"where must be text, got {text!r}; {_EXAMPLE}.")
-    if len(text) > LONGEST:
-        raise DatabaseError(f"where has at most {LONGEST:,} characters, got {len(text):,}.")
+    if len(text) > LONGEST_WHERE:
+        raise DatabaseError(f"where has at most {LONGEST_WHERE:,} characters, got {len(text):,}.")
     tokens = _tokens(text)
     conditions = []
     for start in range(0, max(len(tokens), 1), 4):

@@ -20,21 +20,20 @@ from sihash.database.answers import Label
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.columns import Table, joined, write_table
 from sihash.database.errors import DatabaseBusy, DatabaseError
-from sihash.database.files import Written
+from sihash.database.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
 from sihash.database.ids import to_row
 from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.segments import Segment
-from sihash.database.sources import Block, Known, Source
+from sihash.database.sources import ItemBlock, Known, Source
 from sihash.ranking import Sketcher
-from sihash.ranking.sketch import N_BYTES as SKETCH_BYTES
+from sihash.ranking.sketch import SKETCH_BYTES
 
 if TYPE_CHECKING:
-    from sihash.hashing import SIH
+    from sihash.hashing.updatable import UpdatableHashFunctions
 
-MODELS = "models"
 WRITER, UPDATER = "writer.lock", "update.lock"
-_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8})?$")
+_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
 class Writer:
@@ -50,7 +49,7 @@ class Writer:
 
     def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> None:
         """Make what was written part of the database. ``version`` is the model in force from then on."""
-        for folder in (self.root / segments.FOLDER, self.root / MODELS, self.root):
+        for folder in (self.root / SEGMENTS_FOLDER, self.root / MODELS_FOLDER, self.root):
             files.disk.sync_folder(folder)
         self.catalogue.check_in_place()  # the files would be in one database, their rows in another
         self.catalogue.commit(kind, version, details, target)
@@ -121,7 +120,7 @@ class Writer:
         self.catalogue.insert("classes", [(class_of[label], json.dumps(label)) for label in new])
         return [-1 if label is None else class_of[label] for label in labels]
 
-    def _insert_items(self, block: Block, first_id: int, numbers: list[int]) -> None:
+    def _insert_items(self, block: ItemBlock, first_id: int, numbers: list[int]) -> None:
         """Rows of a block's items."""
         ids = range(first_id, first_id + len(block.names))
         operation = self.operation
@@ -176,17 +175,17 @@ class Writer:
 def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
     """The file that says how sketches are made; one for the life of a database."""
     rows = sketcher.to_array()
-    name = files.unique_name(f"{MODELS}/{0:06d}.sketcher", "npy")
+    name = files.unique_name(f"{MODELS_FOLDER}/{0:06d}.sketcher", "npy")
     return files.write_array(root, name, rows.shape, np.float32, [rows])
 
 
 def write_models(
-    root: Path, hasher: SIH, version: int, learned: Array, left_out: Array
+    root: Path, hasher: UpdatableHashFunctions, version: int, learned: Array, left_out: Array
 ) -> dict[str, Written]:
     """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
     classes of the training rows, and some of these with margins as if they had been left out.
     """
-    stem = f"{MODELS}/{version:06d}"
+    stem = f"{MODELS_FOLDER}/{version:06d}"
     hashes, state = (
         files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "training-state")
     )
@@ -262,7 +261,7 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
     known = {file.path for _, _, _, file in catalogue.files()} if known_table else set()
     return [
         root / folder / name
-        for folder in (segments.FOLDER, MODELS)
+        for folder in (SEGMENTS_FOLDER, MODELS_FOLDER)
         for name in os.listdir(root / folder)
         if f"{folder}/{name}" not in known and _OURS.match(name)
     ]
@@ -296,10 +295,10 @@ def _discard(root: Path) -> None:
 
 def _prepare_folder(root: Path) -> None:
     """It is not there yet, empty, or left by an unfinished creation."""
-    expected = {segments.FOLDER, MODELS, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
+    expected = {SEGMENTS_FOLDER, MODELS_FOLDER, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
     if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):
         raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
-    for folder in (root, root / segments.FOLDER, root / MODELS):
+    for folder in (root, root / SEGMENTS_FOLDER, root / MODELS_FOLDER):
         files.disk.make_folder(folder)
     for folder in (root, root.absolute().parent):
         files.disk.sync_folder(folder)

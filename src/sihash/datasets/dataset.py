@@ -87,7 +87,7 @@ class Dataset:
         return "\n".join(lines)
 
     def write_rejects(self, path: str | os.PathLike[str]) -> None:
-        """All rejects, one JSON object a line: ``{"name": …, "reason": …}``."""
+        """All rejects, one JSON object per line: ``{"name": …, "reason": …}``."""
         lines = [json.dumps({"name": r.name, "reason": r.reason}) for r in self.rejects]
         Path(path).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
@@ -121,7 +121,7 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ColumnChoice:
     """What a reader is asked for beside vectors and labels: ids, of the column ``id`` if it is named, and the
     ``columns`` of these names, all if None.
     """
@@ -143,7 +143,7 @@ class Asked:
         return [name for name in there if self.columns is None or name in self.columns]
 
 
-NOT_ASKED = Asked()
+NO_COLUMNS = ColumnChoice()
 
 
 def two_parts(kind: str, train: tuple[Array, Any], test: tuple[Array, Any], **others: Any) -> Collection:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Progress = Callable[[int, int], None]  # bytes so far, bytes in all (0 if unknown)
+BytesProgress = Callable[[int, int], None]  # bytes so far, bytes in all (0 if unknown)
 _TIMEOUT, _BLOCK = 30, 1 << 16
 
 
@@ -21,13 +21,13 @@ class Remote:
     urls: tuple[str, ...]
 
 
-def fetch_all(remotes: tuple[Remote, ...], folder: Path, progress: Progress | None = None) -> None:
+def fetch_all(remotes: tuple[Remote, ...], folder: Path, progress: BytesProgress | None = None) -> None:
     """Download what is not there yet. Raises OSError, with the reason, if a file cannot be had anywhere."""
     for remote in remotes:
         _fetch(remote, folder, progress)
 
 
-def _fetch(remote: Remote, folder: Path, progress: Progress | None) -> None:
+def _fetch(remote: Remote, folder: Path, progress: BytesProgress | None) -> None:
     import pooch  # these two only here: importing them takes longer than most commands
     import requests
 
@@ -56,7 +56,7 @@ class _Resuming:
     """A downloader for pooch that keeps what has arrived in ``<file>.part`` and asks for the rest."""
 
     path: Path
-    progress: Progress | None
+    progress: BytesProgress | None
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
         import requests

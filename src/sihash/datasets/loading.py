@@ -15,13 +15,13 @@ from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.datasets import cache as feature_cache
 from sihash.datasets import cifar10, digits, folders, idx, nuswide, places, tables, vectors
-from sihash.datasets.dataset import NOT_ASKED, Asked, Collection, Dataset, Reject, check_fits
+from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice, Dataset, Reject, check_fits
 from sihash.datasets.files import open_tree
 from sihash.features import extractor
 from sihash.features.extract import decode_all, extract_stream, process
 
 logger = logging.getLogger("sihash")
-Progress = Callable[[int, int | None], None]  # done, and in all
+CountProgress = Callable[[int, int | None], None]  # done, and in all
 
 
 def load(
@@ -30,7 +30,7 @@ def load(
     *,
     labels: str | os.PathLike[str] | None = None,
     cache: bool = True,
-    progress: Progress | None = None,
+    progress: CountProgress | None = None,
     **options: Any,
 ) -> Dataset:
     """Load a data set by name (``cifar10``, ``mnist``, ``nuswide``, ``digits``) or from a path.
@@ -47,7 +47,7 @@ def load(
         None leaves vectors and images as they are.
     labels : path or column name
         The labels of an ``.npy`` file, or the column that holds those of a table; of NUS-WIDE, how many:
-        "81" or "21" load all images with all of so many labels, as an indicator matrix.
+        "81" or "21" load all images with their labels among the 81 or 21, as an indicator matrix.
     cache : bool
         Whether features are kept on disk, keyed by content and settings, and taken from there.
     progress : callable
@@ -96,10 +96,10 @@ def _keep(entry: str, data: Dataset) -> None:
 def read(
     source: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: CountProgress | None = None,
     *,
     mapped: bool = False,
-    asked: Asked = NOT_ASKED,
+    asked: ColumnChoice = NO_COLUMNS,
 ) -> Collection:
     """The collection as it is found, images not decoded yet; vectors in a file may stay on the disk."""
     if source == "digits":
@@ -115,7 +115,7 @@ def read(
     return _read_path(path, Path(labels) if labels else None, mapped, asked)
 
 
-def _read_path(path: Path, labels: Path | None, mapped: bool, asked: Asked) -> Collection:
+def _read_path(path: Path, labels: Path | None, mapped: bool, asked: ColumnChoice) -> Collection:
     """Recognise by content what is at ``path``, and read it."""
     head = b""
     if path.is_file():
@@ -147,7 +147,7 @@ def _read_path(path: Path, labels: Path | None, mapped: bool, asked: Asked) -> C
     return folders.read(tree)
 
 
-def _unchanged(collection: Collection, progress: Progress | None) -> tuple[Any, dict[int, str]]:
+def _unchanged(collection: Collection, progress: CountProgress | None) -> tuple[Any, dict[int, str]]:
     """Vectors and image arrays as they are; files decoded."""
     if isinstance(collection.X, np.ndarray):
         return collection.X, {}
@@ -166,7 +166,7 @@ def _unchanged(collection: Collection, progress: Progress | None) -> tuple[Any, 
     return np.stack(images) if one_size else images, problems
 
 
-def _counted(collection: Collection, progress: Progress | None) -> Callable[[int], None] | None:
+def _counted(collection: Collection, progress: CountProgress | None) -> Callable[[int], None] | None:
     return (lambda n: progress(n, len(collection.is_test))) if progress else None
 
 

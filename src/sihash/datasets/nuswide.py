@@ -25,7 +25,7 @@ def read(tree: FileTree, n_labels: str | None = None) -> Collection:
     """The images with exactly one of the ten most frequent tags, as in the paper; or all with all their tags.
 
     Frequencies are counted over both parts; ``y`` are positions in the tags in alphabetical order. With
-    ``n_labels`` ("81", "21") it is the indicator matrix (n × n_labels) of so many of the most frequent tags.
+    ``n_labels`` ("81", "21") it is the indicator matrix (n × n_labels) of the most frequent tags.
     """
     words = {m[2]: name for name in tree.names if (m := _WORDS.search(name))}
     labels = {(m[2], m[3]): name for name in tree.names if (m := _LABELS.search(name))}

@@ -1,4 +1,4 @@
-"""Tables as text: CSV, TSV, or an object of JSON a line. Each row is an item: a vector, or the path of an
+"""Tables as text: CSV, TSV, or an object of JSON per line. Each row is an item: a vector, or the path of an
 image.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.datasets.dataset import Asked, Collection
+from sihash.datasets.dataset import Collection, ColumnChoice
 from sihash.datasets.files import MAX_FILE
 from sihash.datasets.vectors import LABEL_COLUMNS, VECTOR_COLUMNS, fingerprint
 from sihash.features.images import BadImage
@@ -32,12 +32,12 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in TEXTS
 
 
-def read(path: Path, label: str | None, asked: Asked) -> Collection:
+def read(path: Path, label: str | None, asked: ColumnChoice) -> Collection:
     """The items of a table that has a column of vectors (lists of numbers), or of files beside the table."""
     columns = read_columns(path)
     n = len(next(iter(columns.values()), []))
     if not n:
-        raise ValueError(f"{path} has no rows below its header; expected an item a row.")
+        raise ValueError(f"{path} has no rows below its header; expected an item per row.")
     if label is not None and label not in columns:
         raise ValueError(f"{path} has no column {label!r}; it has {', '.join(columns)}.")
     label = label or next((name for name in LABEL_COLUMNS if name in columns), None)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sihash._typing import Array
-from sihash.datasets.dataset import NOT_ASKED, Asked, Collection, check_fits, two_parts
+from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice, check_fits, two_parts
 from sihash.labels import object_array
 
 NPY, PARQUET, ARROW = b"\x93NUMPY", b"PAR1", b"ARROW1"
@@ -44,17 +44,21 @@ def is_npz(path: Path) -> bool:
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 
-def read_npz(path: Path, asked: Asked = NOT_ASKED) -> Collection:
+def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
     """``X`` and perhaps ``y``; or ``X_train``, ``X_test`` and their labels. ``class_names`` if there.
 
-    Beside ``X``, arrays with a value a row are columns (``id`` or ``ids`` and ``name`` or ``names`` have
+    Indicators of several labels may be called ``Y_train`` and ``Y_test``.
+
+    Beside ``X``, arrays with a value per row are columns (``id`` or ``ids`` and ``name`` or ``names`` have
     their meaning); what is missing in ``price`` is marked in ``price.missing``.
     """
     arrays = _npz_arrays(path)
     names = [str(name) for name in arrays["class_names"].tolist()] if "class_names" in arrays else None
     others: dict[str, Any] = {"class_names": names, "fingerprint": lambda: fingerprint(path)}
     if "X_train" in arrays and "X_test" in arrays:
-        train, test = ((arrays[f"X_{p}"], arrays.get(f"y_{p}")) for p in ("train", "test"))
+        train, test = (
+            (arrays[f"X_{p}"], arrays.get(f"y_{p}", arrays.get(f"Y_{p}"))) for p in ("train", "test")
+        )
         for (X, y), part in ((train, "_train"), (test, "_test")):
             _check(X, y, path, part)
             _check_classes(y, names, path)
@@ -184,14 +188,14 @@ def _check_header(file: Any, size: int, what: str) -> None:
 
 
 def _read_labels(path: Path) -> Array:
-    """A ``.npy`` array, or text with one label a line."""
+    """A ``.npy`` array, or text with one label per line."""
     with open(path, "rb") as file:
         if file.read(len(NPY)) == NPY:
             return _load_npy(path)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is neither a NumPy file nor text with one label a line.") from None
+        raise ValueError(f"{path} is neither a NumPy file nor text with one label per line.") from None
     y = np.array([line.strip() for line in lines if line.strip()])
     try:
         return y.astype(np.int64)
@@ -200,7 +204,7 @@ def _read_labels(path: Path) -> Array:
 
 
 def read_table(
-    path: Path, labels: str | Path | None, mapped: bool = False, asked: Asked = NOT_ASKED
+    path: Path, labels: str | Path | None, mapped: bool = False, asked: ColumnChoice = NO_COLUMNS
 ) -> Collection:
     """A Parquet or Arrow file with a column of lists of numbers, perhaps also of labels, ids and names.
 
@@ -387,11 +391,11 @@ def _lengths(chunk: Any) -> list[int]:
 def _check(X: Array, y: Array | None, path: Path, part: str = "") -> None:
     if X.ndim < 2 or X.dtype.kind not in "fiub":
         raise ValueError(
-            f"X{part} in {path} must be a matrix of numbers, one row an item; got {X.dtype} {X.shape}."
+            f"X{part} in {path} must be a matrix of numbers, one row per item; got {X.dtype} {X.shape}."
         )
     if y is not None and (y.ndim not in (1, 2) or len(y) != len(X)):
         raise ValueError(
-            f"{path} has {len(X)} rows in X{part} but labels of shape {y.shape}; give one a row."
+            f"{path} has {len(X)} rows in X{part} but labels of shape {y.shape}; give one per row."
         )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.engines.dask_actors import Crew
 from sihash.engines.dask_matrix import Matrix, is_dask_array
-from sihash.engines.local import Columns
+from sihash.engines.local import RowColumns
 from sihash.engines.partitioned_rows import Call, PartedRows, RowsLost
 from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again, reset_codes
 from sihash.kernel import KernelMap
@@ -134,7 +134,7 @@ class DaskRows(PartedRows):
 
     # Rows that outlive their worker.
 
-    def _took(self, place: int, columns: Columns) -> None:
+    def _took(self, place: int, columns: RowColumns) -> None:
         self.pieces[place].append(Piece(columns["X"], columns["key"], columns["y"]))
         self._note(columns["key"], columns["pair"])
 
@@ -151,7 +151,7 @@ class DaskRows(PartedRows):
         """Lay lost parts out again, on other workers, and set all codes back to the last checkpoint.
 
         ``live`` are the keys of the rows that there should be; returns the pair of each. What a solver keeps
-        in the blocks is to be made anew.
+        in the blocks is to be made again.
         """
         lost = sorted(self.lost)
         for place in lost:
@@ -168,7 +168,7 @@ def _shape(rows: RowBlocks) -> tuple[int, int]:
 
 
 def _deep_copy(block: Block, store: Store) -> Block:
-    return Block(block.n, **{name: array.copy() for name, array in block.arrays.items()})
+    return Block(block.n, block.feature_map, **{name: array.copy() for name, array in block.arrays.items()})
 
 
 class DaskEngine:
@@ -187,7 +187,7 @@ class DaskEngine:
         """Training rows as this engine lays them out."""
         return Matrix(X, self.client) if is_dask_array(X) else X
 
-    def lay_out(self, kernel: KernelMap, columns: Columns, words: Array) -> DaskRows:
+    def lay_out(self, kernel: KernelMap, columns: RowColumns, words: Array) -> DaskRows:
         X = columns["X"]
         if isinstance(X, Matrix):
             places = X.places()
@@ -203,7 +203,9 @@ class DaskEngine:
         rows.lay_out(everywhere, lay_out_part, [(kernel, words)] * len(places))
         return rows
 
-    def lay_out_again(self, kernel: KernelMap, columns: Columns, sizes: list[int], words: Array) -> DaskRows:
+    def lay_out_again(
+        self, kernel: KernelMap, columns: RowColumns, sizes: list[int], words: Array
+    ) -> DaskRows:
         stops = np.cumsum(sizes)
         cuts = np.searchsorted(stops, np.linspace(0, stops[-1], len(self.client.nthreads()) + 1)[1:-1])
         runs = [run for run in np.split(np.arange(len(sizes)), cuts) if len(run)]
@@ -217,7 +219,7 @@ class DaskEngine:
         return rows
 
     def _rows(
-        self, kernel: KernelMap, columns: Columns, words: Array, places: dict[str, list[tuple[Any, int]]]
+        self, kernel: KernelMap, columns: RowColumns, words: Array, places: dict[str, list[tuple[Any, int]]]
     ) -> DaskRows:
         """Rows that know what their parts are to be made of: vectors, and where these begin, by address."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from sihash.engines.partitioned_rows import Call, RowsLost
 from sihash.engines.worker import Failure, Part
 
-PATIENCE = 2  # seconds until the scheduler is asked whether a silent worker is still there
+SILENT_SECONDS = 2  # seconds until the scheduler is asked whether a silent worker is still there
 HIRE_SECONDS = 60  # for a new actor: its worker may have to import this package first
 
 
@@ -54,7 +54,7 @@ class Crew:
             raise RowsLost(f"The Dask worker at {address} does not answer.") from self.why
 
     def _patiently(self, future: Any, address: str, seconds: float = inf) -> Any:
-        """What a future, or an actor, says; a TimeoutError if its worker is gone, or after so many seconds.
+        """What a future, or an actor, says; a TimeoutError if its worker is gone, or after the timeout.
 
         A connection to a worker that is gone is tried for long, but the scheduler knows.
         """
@@ -62,7 +62,7 @@ class Crew:
         while True:
             had_failed = _has_failed(future)  # before: else it may come just after the end of our patience
             try:
-                return future.result(timeout=PATIENCE)
+                return future.result(timeout=SILENT_SECONDS)
             except Exception:
                 if had_failed or address not in self.client.nthreads() or time.monotonic() > last:
                     raise

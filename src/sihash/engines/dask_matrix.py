@@ -125,7 +125,7 @@ def rows_from_files(paths: Iterable[str | Path], column: str = "vector") -> Any:
             shape = _parquet_shape(path, column)
             read = delayed(_read_parquet, pure=True)(path, column)
         if len(shape) != 2:
-            raise ValueError(f"{path} holds an array of shape {shape}; expected one vector a row.")
+            raise ValueError(f"{path} holds an array of shape {shape}; expected one vector per row.")
         blocks.append(da.from_delayed(read, shape, np.float32))
     if not blocks:
         raise ValueError("No files were given to read rows from.")

@@ -12,7 +12,7 @@ from sihash.svm.blocks import Block, Memory, RowBlocks, Store
 from sihash.svm.constants import BLOCK_ROWS
 from sihash.threads import map_threads
 
-Columns = dict[str, Array]
+RowColumns = dict[str, Array]
 """Row arrays by name: ``X``, class numbers ``y``, numbers ``pair`` of their code words, ``key``."""
 
 
@@ -22,10 +22,10 @@ class Engine(Protocol):
     def take(self, X: Any) -> Any:
         """Training rows as this engine lays them out."""
 
-    def lay_out(self, kernel: KernelMap, columns: Columns, words: Array) -> RowBlocks: ...
+    def lay_out(self, kernel: KernelMap, columns: RowColumns, words: Array) -> RowBlocks: ...
 
     def lay_out_again(
-        self, kernel: KernelMap, columns: Columns, sizes: list[int], words: Array
+        self, kernel: KernelMap, columns: RowColumns, sizes: list[int], words: Array
     ) -> RowBlocks: ...
 
 
@@ -38,17 +38,22 @@ class LocalEngine:
     def take(self, X: Any) -> Any:
         return X
 
-    def lay_out(self, kernel: KernelMap, columns: Columns, words: Array) -> RowBlocks:
+    def lay_out(self, kernel: KernelMap, columns: RowColumns, words: Array) -> RowBlocks:
         """Rows in blocks, class after class: those of a class that goes lie together."""
 
         def build(rows: Array) -> Block:
             own = {name: values[rows] for name, values in columns.items()}
-            return self._block(kernel, own, words)
+            block = self._block(kernel, own, words)
+            block["Phi"]
+            self.store.release(block.arrays["Phi"])
+            return block
 
         return RowBlocks(map_threads(build, class_runs(columns["y"])), self.store)
 
-    def lay_out_again(self, kernel: KernelMap, columns: Columns, sizes: list[int], words: Array) -> RowBlocks:
-        """Rows in the order of blocks that were there before, of these sizes."""
+    def lay_out_again(
+        self, kernel: KernelMap, columns: RowColumns, sizes: list[int], words: Array
+    ) -> RowBlocks:
+        """Rows in the order of blocks that were there before, of these sizes; Φ is made when it is needed."""
         stops = np.cumsum(sizes)
 
         def build(place: tuple[int, int]) -> Block:
@@ -58,14 +63,13 @@ class LocalEngine:
 
         return RowBlocks(map_threads(build, zip(stops, sizes, strict=True)), self.store)
 
-    def _block(self, kernel: KernelMap, columns: Columns, words: Array) -> Block:
-        """A block of these rows: their vectors and features in the store, the rest in memory."""
+    def _block(self, kernel: KernelMap, columns: RowColumns, words: Array) -> Block:
+        """A block of these rows: their vectors in the store, as later their features, the rest in memory."""
         X = self.store.keep(columns["X"])
-        n = len(X)
-        Phi = kernel(X, self.store.empty((n, kernel.n_features_out), np.float32))
         self.store.release(X)
-        self.store.release(Phi)
-        return Block(n, **{**columns, "X": X, "Phi": Phi, "Y": words[columns["pair"]]})
+        block = Block(len(X), kernel, **{**columns, "X": X, "Y": words[columns["pair"]]})
+        block.store = self.store
+        return block
 
 
 def class_runs(y: Array) -> list[Array]:

@@ -14,7 +14,7 @@ from weakref import finalize
 import numpy as np
 
 from sihash._typing import Array
-from sihash.engines.local import Columns, LocalEngine
+from sihash.engines.local import LocalEngine, RowColumns
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import RowBlocks
 from sihash.threads import team
@@ -116,7 +116,7 @@ def deliver(X: Array, rows: Array | None, token: str) -> None:
     inbox[token] = X if rows is None else X[rows]
 
 
-def lay_out_part(pieces: list[Columns], kernel: KernelMap, words: Array) -> RowBlocks:
+def lay_out_part(pieces: list[RowColumns], kernel: KernelMap, words: Array) -> RowBlocks:
     """Rows of several pieces in blocks. The vectors ``X`` of a piece may be the token of a delivery."""
     columns = _joined(pieces)
     if not len(columns["y"]):
@@ -124,11 +124,13 @@ def lay_out_part(pieces: list[Columns], kernel: KernelMap, words: Array) -> RowB
     return LocalEngine().lay_out(kernel, columns, words)
 
 
-def lay_out_part_again(pieces: list[Columns], kernel: KernelMap, sizes: list[int], words: Array) -> RowBlocks:
+def lay_out_part_again(
+    pieces: list[RowColumns], kernel: KernelMap, sizes: list[int], words: Array
+) -> RowBlocks:
     return LocalEngine().lay_out_again(kernel, _joined(pieces), sizes, words)
 
 
-def _joined(pieces: list[Columns]) -> Columns:
+def _joined(pieces: list[RowColumns]) -> RowColumns:
     filled = [{**piece, "X": _vectors(piece)} for piece in pieces]
     if len(filled) == 1:
         return filled[0]

@@ -45,10 +45,10 @@ def _sign(p: float, q: float, n_queries: int) -> int:
 def _use_instead(own: AlternativeScore, row: AlternativeScore) -> str:
     better = f"{_capital(row.name)} answers better here than {own.name} ({_both(row, own)})"
     if row.bytes_per_item <= own.bytes_per_item:
-        return f"{better} and takes no more room ({size_words(row.bytes_per_item)} an item): use it."
+        return f"{better} and takes no more room ({size_words(row.bytes_per_item)} per item): use it."
     return (
         f"{better}: use it if {_sizes(row, own, 'instead of')}, and "
-        f"{row.ms_per_query:.2g} ms a query instead of {own.ms_per_query:.2g}, are affordable."
+        f"{row.ms_per_query:.2g} ms per query instead of {own.ms_per_query:.2g}, are affordable."
     )
 
 
@@ -80,7 +80,7 @@ def _both(a: AlternativeScore, b: AlternativeScore) -> str:
 
 
 def _sizes(a: AlternativeScore, b: AlternativeScore, word: str) -> str:
-    return f"{size_words(a.bytes_per_item)} an item {word} {size_words(b.bytes_per_item)}"
+    return f"{size_words(a.bytes_per_item)} per item {word} {size_words(b.bytes_per_item)}"
 
 
 def _capital(name: str) -> str:

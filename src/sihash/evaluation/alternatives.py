@@ -16,10 +16,10 @@ import scipy.linalg
 from sihash._typing import Array
 from sihash.codes import as_words, hamming_of_words, n_bytes, pack
 
-N_CANDIDATES = 200  # of the sign bits, ordered anew by the vectors
+N_RESCORED = 200  # candidates by the sign bits, ordered again by the vectors
 N_CENTRES = 256  # of product quantisation: one byte names one
 PQ_ROWS = 20_000  # to learn centres from at most
-BLOCK_ROWS = 8192
+INDEXED_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Cosine(Alternative):
 
 
 class SignBits(Alternative):
-    """One bit a dimension: on which side of the mean a vector lies; compared by Hamming distance."""
+    """One bit per dimension: on which side of the mean a vector lies; compared by Hamming distance."""
 
     name = "sign bits"
 
@@ -134,8 +134,8 @@ class ProductQuantisation(Alternative):
         self._index = faiss.IndexPQ(self._width, code_bytes, 8)
         self._index.pq.cp.min_points_per_centroid = 1  # no talk on stderr of small collections
         self._index.train(self._padded(X[:PQ_ROWS]))
-        for start in range(0, n, BLOCK_ROWS):
-            self._index.add(self._padded(X[start : start + BLOCK_ROWS]))
+        for start in range(0, n, INDEXED_ROWS):
+            self._index.add(self._padded(X[start : start + INDEXED_ROWS]))
         self._codes = faiss.vector_to_array(self._index.codes).reshape(n, code_bytes)
         self._centres = faiss.vector_to_array(self._index.pq.centroids).reshape(code_bytes, N_CENTRES, -1)
 
@@ -202,7 +202,7 @@ def _discriminants(X: Array, places: Array, numbers: Array) -> tuple[Array, Arra
     """Coefficients and intercepts of linear discriminant analysis, learned from the rows at ``places``."""
     n, d = len(places), X.shape[1]
     counts = np.bincount(numbers)
-    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, n, BLOCK_ROWS)]
+    blocks = [slice(start, start + INDEXED_ROWS) for start in range(0, n, INDEXED_ROWS)]
     means, scatter, fourth = np.zeros((len(counts), d)), np.zeros((d, d)), 0.0
     for rows in blocks:
         np.add.at(means, numbers[rows], X[places[rows]])
@@ -253,4 +253,4 @@ def _nearest(distances: Array) -> Array:
     """Places of the candidates for rescoring; of equal distances the first places."""
     n = len(distances)
     keys = distances.astype(np.int64) * n + np.arange(n)
-    return np.argpartition(keys, N_CANDIDATES)[:N_CANDIDATES] if n > N_CANDIDATES else np.arange(n)
+    return np.argpartition(keys, N_RESCORED)[:N_RESCORED] if n > N_RESCORED else np.arange(n)

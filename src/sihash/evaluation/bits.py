@@ -9,7 +9,7 @@ import numpy as np
 from sihash import codes as codes_module
 from sihash._typing import Array
 
-BLOCK_ROWS = 1 << 16  # unpacked at a time; sums of so many ±1 are exact in float32
+UNPACKED_ROWS = 1 << 16  # unpacked at a time; sums of this many ±1 are exact in float32
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def bit_statistics(codes: Array, n_bits: int | None = None) -> BitStatistics:
             f"Codes of {codes.shape[1]} bytes hold 1 to {8 * codes.shape[1]} bits, got n_bits={n_bits}."
         )
     sums, products = np.zeros(n_bits), np.zeros((n_bits, n_bits))
-    for start in range(0, len(codes), BLOCK_ROWS):
-        B = codes_module.unpack(codes[start : start + BLOCK_ROWS], n_bits).astype(np.float32)
+    for start in range(0, len(codes), UNPACKED_ROWS):
+        B = codes_module.unpack(codes[start : start + UNPACKED_ROWS], n_bits).astype(np.float32)
         sums += B.sum(axis=0)
         products += B.T @ B
     mean = sums / len(codes)

@@ -124,7 +124,7 @@ def _check(X: Array, y: Array, queries: Array, labels: Array, own: Array) -> Non
         )
     if len(y) != len(X) or not len(queries) == len(labels) == len(own):
         raise ValueError(
-            f"Expected one class number an item and a query, got {len(y)} for {len(X)} items and "
+            f"Expected one class number per item and per query, got {len(y)} for {len(X)} items and "
             f"{len(labels)} for {len(queries)} queries."
         )
 
@@ -162,22 +162,31 @@ def ranked_scores(
 ) -> RankedScores:
     """How well a way to score items ranks them; ``scores`` is asked for blocks of queries.
 
-    Ties keep the order of the items, so that should be one that means nothing. Arguments as in `compare`.
+    Ties keep the order of the items, so that should be one that means nothing. Arguments as in `compare`;
+    with indicators (n × n_labels, bool) as labels, relevant is what has a label in common.
     """
     size = max(1, BLOCK_SCORES // len(y))
 
     def ranked(start: int) -> tuple[Array, Array, Array]:
         rows = slice(start, start + size)
         block = np.array(scores(queries[rows]), dtype=np.float32)
-        relevant = (labels[rows, None] == y) & (y >= 0)
+        relevant = _relevant(labels[rows], y)
         itself = np.flatnonzero(own[rows] >= 0)
         block[itself, own[rows][itself]] = -np.inf  # in the last place, and not relevant: as if not there
         relevant[itself, own[rows][itself]] = False
-        return in_order(block, relevant), relevant.sum(axis=1), labels[rows]
+        classes = labels[rows] if labels.ndim == 1 else np.zeros(len(block), dtype=np.int64)
+        return in_order(block, relevant), relevant.sum(axis=1), classes
 
     tally = RankedTally()
     fold_threads(ranked, range(0, len(queries), size), lambda _, block: tally.add(*block))
     return tally.scores()
+
+
+def _relevant(asked: Array, y: Array) -> Array:
+    """Which items are relevant to which queries (n_queries × n, bool)."""
+    if y.ndim == 2:
+        return asked.astype(np.float32) @ y.T.astype(np.float32) > 0
+    return (asked[:, None] == y) & (y >= 0)
 
 
 def median_milliseconds(answer: Callable[[Array], Any], queries: Array) -> float:

@@ -33,7 +33,7 @@ from sihash.popcount import popcount
 from sihash.threads import map_threads
 
 BLOCK_QUERIES = 512  # ranked at a time by each thread ...
-BLOCKS_AT_ONCE = 8  # ... so many before they are summed: bounds memory whatever the number of queries
+BLOCKS_AT_ONCE = 8  # ... blocks held before they are summed: memory does not grow with the queries
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class RetrievalScores:
 def leave_one_out(codes: Array, labels: Any, *, k: Sequence[int] = ()) -> RetrievalScores:
     """Each item once the query against all others.
 
-    ``codes`` are packed uint8 (n × n_bytes). ``labels`` are one a row, or indicators (n × n_labels, 0 and 1)
-    where items have several. ``k`` are the ranks wanted for precision@k and mAP@k.
+    ``codes`` are packed uint8 (n × n_bytes). ``labels`` are one per row, or indicators (n × n_labels, 0 and
+    1) where items have several. ``k`` are the ranks wanted for precision@k and mAP@k.
 
     >>> import numpy as np
     >>> leave_one_out(np.array([[0], [0], [255]], np.uint8), ["a", "a", "b"]).mAP
@@ -79,7 +79,7 @@ def against_database(
     asked, stored = _words(queries), _words(database)
     if np.shape(queries)[1] != np.shape(database)[1]:
         raise ValueError(
-            f"Queries of {np.shape(queries)[1]} and a database of {np.shape(database)[1]} bytes a code "
+            f"Queries of {np.shape(queries)[1]} and a database of {np.shape(database)[1]} bytes per code "
             "cannot be compared; use codes of one hasher."
         )
     tags, several = _tags(
@@ -112,7 +112,7 @@ def _joined(a: Any, b: Any, n_a: int, n_b: int) -> Any:
 
 
 def _tags(labels: Any, n: int) -> tuple[Array, bool]:
-    """Labels as uint64 words (n × n_words): a class number, or one bit a label where there are several."""
+    """Labels as uint64 words (n × n_words): a class number, or one bit per label where there are several."""
     if np.ndim(labels) == 2 and np.shape(labels)[1] > 1:
         bits = np.packbits(_indicators(labels, n), axis=1, bitorder="little")
         return as_words(bits), True

@@ -1,7 +1,7 @@
 """Every table and figure of the paper, from the data to the report."""
 
 from sihash.experiments.plan import EXPERIMENTS, reproduce
-from sihash.experiments.problem import available
 from sihash.experiments.scales import SCALES
+from sihash.experiments.task import available
 
 __all__ = ["EXPERIMENTS", "SCALES", "available", "reproduce"]

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from sihash.experiments import changes
+from sihash.experiments import modifications
 from sihash.experiments.methods import BASELINES, METHODS
 from sihash.experiments.records import Record, Records
 from sihash.experiments.scales import Scale
 from sihash.experiments.tables import (
     NOT_MEASURED,
-    Row,
-    Table,
+    ResultTable,
+    TableRow,
     change_records,
     fit_records,
     ids,
@@ -30,7 +30,7 @@ SHORT = 24  # bits, up to which codes are short ones
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimResult:
     """Whether each case of a claim held, our numbers in words, and the records they are from.
 
     ``n_open`` cases belong to the claim and were not measured, or not beside all methods.
@@ -50,18 +50,18 @@ class Finding:
         return "confirmed in part" if any(self.held) else "not confirmed"
 
 
-Check = Callable[[Records, Scale], Finding]
+Check = Callable[[Records, Scale], ClaimResult]
 
 
-def claims_table(records: Records, scale: Scale) -> Table:
+def claims_table(records: Records, scale: Scale) -> ResultTable:
     """The claims of the paper with our verdict and our number."""
-    table = Table(
+    table = ResultTable(
         "claims", "Claims of the paper", ["claim", "where", "verdict", "our number"], ["", "", "", ""]
     )
     for text, where, check in _claims():
         finding = check(records, scale)
         evidence = finding.evidence if finding.held else "–"
-        table.rows.append(Row([text, where, finding.verdict, evidence], ids(finding.records)))
+        table.rows.append(TableRow([text, where, finding.verdict, evidence], ids(finding.records)))
     return table
 
 
@@ -82,7 +82,7 @@ def _claims() -> Iterable[tuple[str, str, Check]]:
     yield "test time grows with the anchors", "Table 1", _test_time
     yield "training time is competitive (the paper: 6.8 times that of SDH)", "Table 1", _training_time
     for data in ("cifar10", "mnist"):
-        for kind, label in list(changes.KINDS.items())[:3]:
+        for kind, label in list(modifications.KINDS.items())[:3]:
             yield (
                 f"incremental reaches the mAP of from scratch, {label}, {title_of(data)}",
                 "Figures 4–6",
@@ -101,13 +101,13 @@ def _claims() -> Iterable[tuple[str, str, Check]]:
     yield "a warm start saves steps of OCAS", "Figure 1, appendix", _warm_start
 
 
-def _by_data(check: Callable[[Records, Scale, str], Finding], data: str) -> Check:
+def _by_data(check: Callable[[Records, Scale, str], ClaimResult], data: str) -> Check:
     return lambda records, scale: check(records, scale, data)
 
 
-def _by_change(check: Callable[[dict[float, list[Record]]], Finding], data: str, kind: str) -> Check:
-    def bound(records: Records, scale: Scale) -> Finding:
-        found = {p: change_records(records, scale, data, kind, p) for p in changes.points(kind, scale)}
+def _by_change(check: Callable[[dict[float, list[Record]]], ClaimResult], data: str, kind: str) -> Check:
+    def bound(records: Records, scale: Scale) -> ClaimResult:
+        found = {p: change_records(records, scale, data, kind, p) for p in modifications.points(kind, scale)}
         finding = check({point: some for point, some in found.items() if some})
         return replace(finding, n_open=len(found) - len(finding.held))
 
@@ -129,18 +129,18 @@ def _joined(groups: Iterable[list[Record]]) -> list[Record]:
     return [record for group in groups for record in group]
 
 
-def _first_in_table(records: Records, scale: Scale) -> Finding:
+def _first_in_table(records: Records, scale: Scale) -> ClaimResult:
     found = _scores(records, scale, "cifar10", scale.bits)
     others = {m: _mAP(found[m]) for m in BASELINES if m in found}
     if "sih" not in found or not others:
-        return Finding([], "", [])
+        return ClaimResult([], "", [])
     best = max(others, key=lambda m: others[m])
     ours = _mAP(found["sih"])
     text = f"SIH {ours:.3f}, {METHODS[best].label} {others[best]:.3f} (the paper: 0.429 and SDH 0.422)"
-    return Finding([ours > others[best]], text, _joined(found.values()))
+    return ClaimResult([ours > others[best]], text, _joined(found.values()))
 
 
-def _first_by_length(records: Records, scale: Scale, data: str) -> Finding:
+def _first_by_length(records: Records, scale: Scale, data: str) -> ClaimResult:
     held, leads, used, complete = [], [], [], 0
     for n_bits in scale.code_lengths:
         found = _scores(records, scale, data, n_bits)
@@ -153,15 +153,15 @@ def _first_by_length(records: Records, scale: Scale, data: str) -> Finding:
     text = f"ahead of the best baseline by {min(leads):+.3f} to {max(leads):+.3f}" if leads else ""
     text += f"; all baselines measured at {complete} lengths" if complete < len(held) else ""
     n_open = len(scale.code_lengths) - complete
-    return Finding(held, f"{sum(held)} of {len(held)} lengths; {text}", used, n_open)
+    return ClaimResult(held, f"{sum(held)} of {len(held)} lengths; {text}", used, n_open)
 
 
-def _first_for_short_codes(records: Records, scale: Scale) -> Finding:
+def _first_for_short_codes(records: Records, scale: Scale) -> ClaimResult:
     short = tuple(n_bits for n_bits in scale.code_lengths if n_bits <= SHORT)
     return _first_by_length(records, replace(scale, code_lengths=short), "nuswide")
 
 
-def _sdh_second(records: Records, scale: Scale, data: str) -> Finding:
+def _sdh_second(records: Records, scale: Scale, data: str) -> ClaimResult:
     held, used = [], []
     for n_bits in scale.code_lengths:
         found = _scores(records, scale, data, n_bits)
@@ -169,10 +169,10 @@ def _sdh_second(records: Records, scale: Scale, data: str) -> Finding:
             held.append(_mAP(found["sdh"]) >= max(_mAP(found[m]) for m in BASELINES))
             used += _joined(found.values())
     text = f"best of the baselines at {sum(held)} of the {len(held)} lengths at which all were measured"
-    return Finding(held, text, used, len(scale.code_lengths) - len(held))
+    return ClaimResult(held, text, used, len(scale.code_lengths) - len(held))
 
 
-def _penalty(records: Records, scale: Scale, data: str) -> Finding:
+def _penalty(records: Records, scale: Scale, data: str) -> ClaimResult:
     """With the paper's random words, and with ours."""
     held, used, texts = [], [], []
     for method, free in (("sih_random", "sih_random_gamma0"), ("sih", "sih_gamma0")):
@@ -187,7 +187,7 @@ def _penalty(records: Records, scale: Scale, data: str) -> Finding:
             better = sum(gain > 0 for gain in gains)
             held.append(better >= ALMOST_ALL * len(gains))
             texts.append(f"{words}: {better} of {len(gains)} lengths, mean {np.mean(gains):+.3f}")
-    return Finding(held, "; ".join(texts), used)
+    return ClaimResult(held, "; ".join(texts), used)
 
 
 def _sih_table(records: Records, scale: Scale) -> dict[tuple[int | None, int], list[Record]]:
@@ -198,7 +198,7 @@ def _sih_table(records: Records, scale: Scale) -> dict[tuple[int | None, int], l
     return {size: some for size, some in found.items() if some}
 
 
-def _larger_is_better(records: Records, scale: Scale) -> Finding:
+def _larger_is_better(records: Records, scale: Scale) -> ClaimResult:
     found = _sih_table(records, scale)
     pairs = [
         (a, b)
@@ -207,42 +207,42 @@ def _larger_is_better(records: Records, scale: Scale) -> Finding:
         if (a[0] == b[0] and a[1] < b[1]) or (a[1] == b[1] and a[0] is not None and b[0] is None)
     ]
     held = [_mAP(found[a]) < _mAP(found[b]) for a, b in pairs]
-    return Finding(held, f"{sum(held)} of {len(held)} comparisons", _joined(found.values()))
+    return ClaimResult(held, f"{sum(held)} of {len(held)} comparisons", _joined(found.values()))
 
 
-def _anchors_count_most(records: Records, scale: Scale) -> Finding:
+def _anchors_count_most(records: Records, scale: Scale) -> ClaimResult:
     """The paper's corner of its table: more anchors at few rows, against more rows at few anchors."""
     found = _sih_table(records, scale)
     (few, small), (_, large) = scale.table_sizes[0], scale.table_sizes[1]
     corner = [found.get((few, small)), found.get((few, large)), found.get((None, small))]
     if not all(corner):
-        return Finding([], "", [])
+        return ClaimResult([], "", [])
     base, anchors, rows = (_mAP(some) for some in corner if some)
     text = (
         f"from {base:.3f}: {large / small:.1f} times the anchors {anchors - base:+.3f}, ten times the "
         f"rows {rows - base:+.3f} (the paper: +0.044, +0.038)"
     )
-    return Finding([anchors > rows], text, _joined(some for some in corner if some))
+    return ClaimResult([anchors > rows], text, _joined(some for some in corner if some))
 
 
-def _test_time(records: Records, scale: Scale) -> Finding:
+def _test_time(records: Records, scale: Scale) -> ClaimResult:
     found = {size[1]: some for size, some in _sih_table(records, scale).items()}
     sizes = sorted(found)
     times = [float(np.median(numbers(found[n], "test_microseconds"))) for n in sizes]
     held = [a < b for a, b in pairwise(times)]
     text = ", ".join(f"{n:,} anchors {t:.1f} µs" for n, t in zip(sizes, times, strict=True))
-    return Finding(held, text, _joined(found.values()))
+    return ClaimResult(held, text, _joined(found.values()))
 
 
-def _training_time(records: Records, scale: Scale) -> Finding:
+def _training_time(records: Records, scale: Scale) -> ClaimResult:
     found = _scores(records, scale, "cifar10", scale.bits)
     if "sih" not in found or "sdh" not in found:
-        return Finding([], "", [])
+        return ClaimResult([], "", [])
     sih, sdh = (float(np.median(numbers(found[m], "seconds", "fit", "cpu"))) for m in ("sih", "sdh"))
-    return Finding([sih < 6.8 * sdh], f"{sih / sdh:.2f} times that of SDH", found["sih"] + found["sdh"])
+    return ClaimResult([sih < 6.8 * sdh], f"{sih / sdh:.2f} times that of SDH", found["sih"] + found["sdh"])
 
 
-def _same_mAP(found: dict[float, list[Record]]) -> Finding:
+def _same_mAP(found: dict[float, list[Record]]) -> ClaimResult:
     gaps = [
         float(np.mean(np.subtract(numbers(s, "incremental", "mAP"), numbers(s, "scratch", "mAP"))))
         for s in found.values()
@@ -250,10 +250,10 @@ def _same_mAP(found: dict[float, list[Record]]) -> Finding:
     held = [gap >= -CLOSE for gap in gaps]
     text = f"{sum(held)} of {len(held)} points within {CLOSE}; differences "
     text += f"{min(gaps):+.4f} to {max(gaps):+.4f}" if gaps else ""
-    return Finding(held, text, _joined(found.values()))
+    return ClaimResult(held, text, _joined(found.values()))
 
 
-def _less_time(found: dict[float, list[Record]]) -> Finding:
+def _less_time(found: dict[float, list[Record]]) -> ClaimResult:
     ratios = [
         float(
             np.median(
@@ -265,23 +265,23 @@ def _less_time(found: dict[float, list[Record]]) -> Finding:
         for s in found.values()
     ]
     text = f"{min(ratios):.2f} to {max(ratios):.2f} of the time" if ratios else ""
-    return Finding([ratio < 1 for ratio in ratios], text, _joined(found.values()))
+    return ClaimResult([ratio < 1 for ratio in ratios], text, _joined(found.values()))
 
 
-def _ten_percent(records: Records, scale: Scale, data: str) -> Finding:
+def _ten_percent(records: Records, scale: Scale, data: str) -> ClaimResult:
     found = change_records(records, scale, data, "add_images", 0.1)
     if not found:
-        return Finding([], "", [])
+        return ClaimResult([], "", [])
     first, update, scratch = (
         np.array(numbers(found, s, "seconds", "cpu")) for s in ("passive", "incremental", "scratch")
     )
     ratio = float(np.median((first + update) / scratch))
-    return Finding([ratio < 1], f"{ratio:.2f} of the time", found)
+    return ClaimResult([ratio < 1], f"{ratio:.2f} of the time", found)
 
 
-def _warm_start(records: Records, scale: Scale) -> Finding:
+def _warm_start(records: Records, scale: Scale) -> ClaimResult:
     found = records.where(kind="svm", scale=scale.name)
     stages = [stage for record in found for stage in record["result"]["stages"][1:]]
     held = [stage["n_steps"] < stage["n_steps_from_zero"] for stage in stages]
     text = ", ".join(f"{s['name']}: {s['n_steps']} steps, {s['n_steps_from_zero']} from zero" for s in stages)
-    return Finding(held, text, found)
+    return ClaimResult(held, text, found)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.experiments import changes
+from sihash.experiments import modifications
 from sihash.experiments.methods import METHODS
 from sihash.experiments.records import Record, Records
 from sihash.experiments.scales import Scale
@@ -22,7 +22,7 @@ try:
 except ImportError:
     raise ImportError("The figures need matplotlib: pip install 'sihash[plots]'.") from None
 
-STYLE = {
+FIGURE_STYLE = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -50,7 +50,7 @@ STRATEGY_LINES: dict[str, dict[str, Any]] = {
 _CLASS_MARKERS = "o^sDvP"
 
 
-@matplotlib.rc_context(STYLE)
+@matplotlib.rc_context(FIGURE_STYLE)
 def write_figures(records: Records, scale: Scale, folder: Path) -> list[Path]:
     """Every figure for which there are records, as PNG and SVG; returns the paths of the SVG files."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -145,9 +145,11 @@ def _stream_panel(ax: Axes, records: Records, scale: Scale, data: str) -> bool:
 
 def change_figure(records: Records, scale: Scale, data: str) -> Figure | None:
     """The paper's Figures 4 to 6, with deleting images as a fourth column: mAP above, seconds below."""
-    figure, axes = _new_figure(2, len(changes.KINDS), 13, 5.2)
-    for column, (kind, label) in zip(axes.T, changes.KINDS.items(), strict=True):
-        points = [p for p in changes.points(kind, scale) if change_records(records, scale, data, kind, p)]
+    figure, axes = _new_figure(2, len(modifications.KINDS), 13, 5.2)
+    for column, (kind, label) in zip(axes.T, modifications.KINDS.items(), strict=True):
+        points = [
+            p for p in modifications.points(kind, scale) if change_records(records, scale, data, kind, p)
+        ]
         found = [change_records(records, scale, data, kind, p) for p in points]
         if not points:
             return None

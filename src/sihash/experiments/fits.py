@@ -55,7 +55,7 @@ def run(
 def fit_and_score(lab: Lab, name: Key, n_anchors: int) -> Result:
     """Train, hash the test rows, score them."""
     hasher, result = fitted(lab, name, n_anchors)
-    test = lab.problem(name["data"]).test
+    test = lab.task(name["data"]).test
     codes, result["seconds"]["transform"] = _timed_transform(hasher, test.X)
     scores = leave_one_out(codes, test.y)
     return result | {
@@ -71,7 +71,7 @@ def fit_and_score(lab: Lab, name: Key, n_anchors: int) -> Result:
 def fitted(lab: Lab, name: Key, n_anchors: int) -> tuple[Any, Result]:
     """The hasher that a key asks for, and what is to be said of its training."""
     data, method, seed = name["data"], name["method"], name["seed"]
-    rows = lab.problem(data).subset(name["n_train"], seed)
+    rows = lab.task(data).subset(name["n_train"], seed)
     setting = selection.setting(
         lab, data, method, n_bits=name["n_bits"], n_anchors=n_anchors, seed=seed, scale=lab.scale
     )
@@ -79,7 +79,7 @@ def fitted(lab: Lab, name: Key, n_anchors: int) -> tuple[Any, Result]:
     hasher, seconds = timed(lambda: METHODS[method].make(setting).fit(rows.X, rows.y))
     params = {k: v for k, v in hasher.get_params().items() if isinstance(v, str | int | float)}
     n_learned = min(len(rows), params.get("n_labelled", len(rows)))  # KSH learns from fewer rows than it gets
-    result: Result = {"n_train": n_learned, "n_test": len(lab.problem(data).test)}
+    result: Result = {"n_train": n_learned, "n_test": len(lab.task(data).test)}
     result |= {"params": params, "seconds": {"fit": seconds}}
     if hasattr(hasher, "kernel_"):
         result["width"] = float(hasher.kernel_.width)
@@ -93,7 +93,7 @@ def fitted(lab: Lab, name: Key, n_anchors: int) -> tuple[Any, Result]:
 def _warm_up(lab: Lab, name: Key) -> None:
     """Compiled loops are loaded outside the timer."""
     data, method = name["data"], name["method"]
-    few = lab.problem(data).subset(200, 0)
+    few = lab.task(data).subset(200, 0)
     setting = selection.setting(lab, data, method, n_bits=8, n_anchors=20, seed=0, scale=lab.scale)
     METHODS[method].make(setting).fit(few.X, few.y).transform(few.X)
 
@@ -111,6 +111,6 @@ def ranking_run(data: str, method: str, scale: Scale, seed: int) -> Run:
 
 def _rank(lab: Lab, name: Key) -> Result:
     hasher, result = fitted(lab, name, name["n_anchors"])
-    test = lab.problem(name["data"]).test
+    test = lab.task(name["data"]).test
     hamming = leave_one_out(hasher.transform(test.X), test.y).mAP
     return result | {"mAP": {"hamming": hamming, **rankings.leave_one_out_scores(hasher, test.X, test.y)}}

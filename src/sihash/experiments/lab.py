@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sihash.experiments.problem import Problem, load_problem
 from sihash.experiments.records import Key, Records
 from sihash.experiments.scales import Scale
+from sihash.experiments.task import Task, load_task
 
 Result = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Run:
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """What `Lab.execute` tells after every run."""
 
     run: Run
@@ -46,8 +46,8 @@ class Lab:
     records: Records
     cache: dict[Any, Any] = field(default_factory=dict)
 
-    def problem(self, name: str) -> Problem:
-        return self.keep(("problem", name), lambda: load_problem(name, self.scale.n_train, self.scale.n_test))
+    def task(self, name: str) -> Task:
+        return self.keep(("task", name), lambda: load_task(name, self.scale.n_train, self.scale.n_test))
 
     def keep(self, key: tuple[str, Any], make: Callable[[], Any]) -> Any:
         """The value of ``make()``; only the last one of each kind stays in memory."""
@@ -57,7 +57,7 @@ class Lab:
             self.cache[kind] = which, make()
         return self.cache[kind][1]
 
-    def execute(self, runs: list[Run], tell: Callable[[Progress], None] | None = None) -> None:
+    def execute(self, runs: list[Run], tell: Callable[[RunProgress], None] | None = None) -> None:
         """Do the runs that have no record yet, in order; of two with one key the second is done already."""
         todo = [run for run in _distinct(runs) if run.key not in self.records]
         total, cost_total = len(todo), sum(run.cost for run in todo)
@@ -69,7 +69,7 @@ class Lab:
             self.records.add(run.key, result, seconds)
             cost_done += run.cost
             if tell:
-                tell(Progress(run, done, total, cost_done, cost_total, seconds))
+                tell(RunProgress(run, done, total, cost_done, cost_total, seconds))
 
 
 def _distinct(runs: list[Run]) -> list[Run]:

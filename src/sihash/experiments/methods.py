@@ -30,7 +30,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Method:
+class ComparedMethod:
     """``name`` in the records, ``label`` in tables and figures, how to make its hasher."""
 
     name: str
@@ -75,20 +75,26 @@ def _ksh(s: Setting) -> KSH:
 METHODS = {
     method.name: method
     for method in (
-        Method("sih", "SIH", lambda s: _paper_sih(s, PAPER_GAMMA)),
-        Method("sih_gamma0", "SIH, γ = 0", lambda s: _paper_sih(s, 0.0)),
-        Method("sih_random", "SIH, random words", lambda s: _paper_sih(s, PAPER_GAMMA, "random")),
-        Method("sih_random_gamma0", "SIH, random words, γ = 0", lambda s: _paper_sih(s, 0.0, "random")),
-        Method("sih_ours", "SIH, our defaults", lambda s: SIH(s.n_bits, s.n_anchors, random_state=s.seed)),
-        Method("sdh", "SDH", _sdh),
-        Method(
+        ComparedMethod("sih", "SIH", lambda s: _paper_sih(s, PAPER_GAMMA)),
+        ComparedMethod("sih_gamma0", "SIH, γ = 0", lambda s: _paper_sih(s, 0.0)),
+        ComparedMethod("sih_random", "SIH, random words", lambda s: _paper_sih(s, PAPER_GAMMA, "random")),
+        ComparedMethod(
+            "sih_random_gamma0", "SIH, random words, γ = 0", lambda s: _paper_sih(s, 0.0, "random")
+        ),
+        ComparedMethod(
+            "sih_ours", "SIH, our defaults", lambda s: SIH(s.n_bits, s.n_anchors, random_state=s.seed)
+        ),
+        ComparedMethod("sdh", "SDH", _sdh),
+        ComparedMethod(
             "fasthash",
             "FastHash",
             lambda s: FastHash(s.n_bits, n_trees=s.scale.n_trees, random_state=s.seed),
             has_anchors=False,
         ),
-        Method("ksh", "KSH", _ksh),
-        Method("cca_itq", "CCA-ITQ", lambda s: CCAITQ(s.n_bits, random_state=s.seed), has_anchors=False),
+        ComparedMethod("ksh", "KSH", _ksh),
+        ComparedMethod(
+            "cca_itq", "CCA-ITQ", lambda s: CCAITQ(s.n_bits, random_state=s.seed), has_anchors=False
+        ),
     )
 }
 BASELINES = ("sdh", "fasthash", "ksh", "cca_itq")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sihash.datasets import loading
-from sihash.experiments import changes, fits, planes, selection, stream
-from sihash.experiments.lab import Lab, Progress, Run
+from sihash.experiments import fits, modifications, planes, selection, stream
+from sihash.experiments.lab import Lab, Run, RunProgress
 from sihash.experiments.methods import BASELINES, METHODS
 from sihash.experiments.records import Records
 from sihash.experiments.report import write_report
@@ -18,7 +18,7 @@ RECORDS = "records.jsonl"
 
 
 def reproduce(
-    what: str, data: list[str], scale_name: str, out: Path, tell: Callable[[Progress], None] | None = None
+    what: str, data: list[str], scale_name: str, out: Path, tell: Callable[[RunProgress], None] | None = None
 ) -> Path:
     """Run experiments (one of `EXPERIMENTS`, or "all") on data sets, and write the report of all records.
 
@@ -48,7 +48,7 @@ def plan(wanted: tuple[str, ...], data: list[str], scale: Scale) -> list[Run]:
         if "stream" in wanted:
             runs += stream.plan(name, scale)
         if "incremental" in wanted:
-            runs += changes.plan(name, scale)
+            runs += modifications.plan(name, scale)
     return runs
 
 

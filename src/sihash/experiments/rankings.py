@@ -13,8 +13,8 @@ from sihash.hashing import SIH
 from sihash.kernel import row_blocks
 from sihash.threads import map_threads
 
-KINDS = ("asymmetric", "semantic")
-BLOCK_QUERIES = 500
+RANKINGS = ("asymmetric", "semantic")
+SCORED_QUERIES = 500
 
 
 def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
@@ -33,7 +33,7 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
 
     def scored(kind: str, rows: slice) -> Array:
         if kind == "asymmetric":
-            # A score a code, not an item: a product may round equal columns differently, and ties count.
+            # A score per code, not per item: a product may round equal columns differently, and ties count.
             return (soft[rows] @ distinct)[:, which.reshape(-1)]
         nearness = np.exp(codes.hamming(packed[rows], packed) * np.float32(-2 / hasher.n_bits))
         return (asked[rows] @ stored.T) * nearness
@@ -47,9 +47,9 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
         return (mean_average_precision(scores, relevant) * n_asked if n_asked else 0.0), n_asked
 
     found = {}
-    for kind in KINDS:
+    for kind in RANKINGS:
         sums, asked_queries = zip(
-            *map_threads(partial(total, kind), row_blocks(len(y), BLOCK_QUERIES)), strict=True
+            *map_threads(partial(total, kind), row_blocks(len(y), SCORED_QUERIES)), strict=True
         )
         found[kind] = sum(sums) / max(sum(asked_queries), 1)
     return found

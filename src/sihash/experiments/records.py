@@ -20,7 +20,7 @@ Record = dict[str, Any]
 
 # What decides no result and may change without making records old: all around the methods, and what only
 # plans, keeps or shows results.
-_SHOWING = ("claims", "figures", "plan", "records", "report", "tables")
+_SHOWING = ("claims", "figures", "field_report", "plan", "records", "report", "tables")
 _OTHERS = ("cli", "client", "database", "server", *(f"experiments/{name}.py" for name in _SHOWING))
 _PACKAGES = ("sihash", "numpy", "scipy", "scikit-learn", "numba", "lightgbm")
 

@@ -12,9 +12,9 @@ from sihash.experiments.figures import write_figures
 from sihash.experiments.paper_values import MACHINE
 from sihash.experiments.records import Records
 from sihash.experiments.scales import Scale
-from sihash.experiments.tables import Row, Table, all_tables, data_sets, title_of
+from sihash.experiments.tables import ResultTable, TableRow, all_tables, data_sets, title_of
 
-_STYLE = """
+STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 1180px; margin: 2rem auto;
        padding: 0 1.2rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.4rem; border-bottom: 1px solid #ccc; }
@@ -61,11 +61,11 @@ def write_report(records: Records, scale: Scale, out: Path) -> Path:
     return page
 
 
-def _page(records: Records, scale: Scale, tables: list[Table], figures: list[Path]) -> str:
+def _page(records: Records, scale: Scale, tables: list[ResultTable], figures: list[Path]) -> str:
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>Supervised Incremental Hashing, reproduced</title><style>{_STYLE}</style></head><body>",
+        f"<title>Supervised Incremental Hashing, reproduced</title><style>{STYLE}</style></head><body>",
         "<h1>Supervised Incremental Hashing, reproduced</h1>",
         *(f"<p>{html.escape(text)}</p>" for text in introduction(records, scale)),
         f"<h2>Beside the paper, in words</h2><ul>{_items(in_words(tables))}</ul>",
@@ -75,8 +75,8 @@ def _page(records: Records, scale: Scale, tables: list[Table], figures: list[Pat
         own_figures = [path for path in figures if path.stem.split("_")[0] == prefix]
         if own_tables:
             parts.append(f"<h2>{heading}</h2>")
-            parts += [f"<figure>{_inline_svg(path)}</figure>" for path in own_figures]
-            parts += [_html_table(table, folded=prefix == "pr") for table in own_tables]
+            parts += [f"<figure>{inline_svg(path)}</figure>" for path in own_figures]
+            parts += [html_table(table, folded=prefix == "pr") for table in own_tables]
     return "\n".join([*parts, "</body></html>\n"])
 
 
@@ -104,7 +104,7 @@ def introduction(records: Records, scale: Scale) -> list[str]:
     return texts
 
 
-def in_words(tables: list[Table]) -> list[str]:
+def in_words(tables: list[ResultTable]) -> list[str]:
     """Where our numbers are above the paper's printed ones, and where below."""
     sentences = []
     for table in tables:
@@ -137,7 +137,7 @@ def _items(sentences: list[str]) -> str:
     return "".join(f"<li>{html.escape(s)}</li>" for s in sentences)
 
 
-def _inline_svg(path: Path) -> str:
+def inline_svg(path: Path) -> str:
     """The drawing itself, its ids made its own so that figures on one page do not mix."""
     text = path.read_text(encoding="utf-8")
     svg = text[text.index("<svg") :]
@@ -146,7 +146,7 @@ def _inline_svg(path: Path) -> str:
     return svg
 
 
-def _html_table(table: Table, folded: bool) -> str:
+def html_table(table: ResultTable, folded: bool = False) -> str:
     textual = [form == "" for form in table.formats]
     head = "".join(_cell("th", name, text) for name, text in zip(table.columns, textual, strict=True))
     rows = "".join(_html_row(table, row, textual) for row in table.rows)
@@ -158,7 +158,7 @@ def _html_table(table: Table, folded: bool) -> str:
     return f"<h3>{title}</h3>{note}{body}"
 
 
-def _html_row(table: Table, row: Row, textual: list[bool]) -> str:
+def _html_row(table: ResultTable, row: TableRow, textual: list[bool]) -> str:
     cells = "".join(
         _cell("td", text, is_text) for text, is_text in zip(table.texts(row), textual, strict=True)
     )

@@ -7,8 +7,8 @@ import numpy as np
 from sihash.evaluation import leave_one_out
 from sihash.experiments.lab import Lab, Result, Run
 from sihash.experiments.methods import METHODS, PAPER_C_X, Setting
-from sihash.experiments.problem import Rows, folds
 from sihash.experiments.scales import Scale
+from sihash.experiments.task import Rows, folds
 
 TUNED = ("sih", "sdh")  # the methods whose width is chosen here; our defaults choose their own
 SHARED = {"ksh": "sdh"}  # KSH has the width of SDH: its own search would take longer than all the others
@@ -23,9 +23,7 @@ def key(data: str, method: str, scale: Scale) -> dict[str, object]:
 
 
 def _run(data: str, method: str, scale: Scale, cost: float) -> Run:
-    return Run(
-        key(data, method, scale), lambda lab: choose(lab.problem(data).train, data, method, scale), cost
-    )
+    return Run(key(data, method, scale), lambda lab: choose(lab.task(data).train, data, method, scale), cost)
 
 
 def choose(train: Rows, data: str, method: str, scale: Scale) -> Result:

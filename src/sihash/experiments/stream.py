@@ -10,10 +10,10 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.evaluation import leave_one_out
-from sihash.experiments.changes import new_hasher
 from sihash.experiments.lab import Lab, Result, Run
-from sihash.experiments.problem import Problem
+from sihash.experiments.modifications import new_hasher
 from sihash.experiments.scales import Scale
+from sihash.experiments.task import Task
 from sihash.experiments.timing import timed
 from sihash.hashing import SIH
 
@@ -27,7 +27,7 @@ def plan(data: str, scale: Scale) -> list[Run]:
 
 
 @dataclass
-class Collection:
+class LiveCollection:
     """Which rows and classes are in the collection now, and what happens to it next."""
 
     y: Array
@@ -36,11 +36,11 @@ class Collection:
     rng: np.random.RandomState
 
     @classmethod
-    def start(cls, problem: Problem, seed: int) -> Collection:
+    def start(cls, task: Task, seed: int) -> LiveCollection:
         """Two thirds of the classes, with a share of their images."""
         rng = np.random.RandomState(seed)
-        classes = problem.classes.tolist()
-        y = problem.train.y
+        classes = task.classes.tolist()
+        y = task.train.y
         started = cls(y, np.zeros(len(y), dtype=bool), [], rng)
         for label in classes[: max(2, 2 * len(classes) // 3)]:
             started.inside[started.newcomers(label)] = True
@@ -78,22 +78,22 @@ class Collection:
 
 def live(lab: Lab, data: str) -> Result:
     """Every update scored on the test rows of the classes that are there; some beside a fit from scratch."""
-    problem, scale = lab.problem(data), lab.scale
-    X, y = problem.train.X, problem.train.y
-    now = Collection.start(problem, 0)
+    task, scale = lab.task(data), lab.scale
+    X, y = task.train.X, task.train.y
+    now = LiveCollection.start(task, 0)
 
     def fit() -> SIH:
         rows = np.flatnonzero(now.inside)
         return new_hasher(lab, data, 0).fit(X[rows], y[rows], ids=rows.tolist())
 
     def mAP(hasher: SIH) -> float:
-        asked = np.isin(problem.test.y, now.classes)
-        return leave_one_out(hasher.transform(problem.test.X[asked]), problem.test.y[asked]).mAP
+        asked = np.isin(task.test.y, now.classes)
+        return leave_one_out(hasher.transform(task.test.X[asked]), task.test.y[asked]).mAP
 
     hasher, passive = fit(), fit()
     steps = []
     for number, kind in enumerate(_kinds(now.rng, scale.n_updates), start=1):
-        kind, rows, gone = now.next_change(kind, problem.classes.tolist())
+        kind, rows, gone = now.next_change(kind, task.classes.tolist())
         arguments: dict[str, Any] = {"remove": rows.tolist()}
         if kind.startswith("add"):
             arguments = {"X": X[rows], "y": y[rows], "ids": rows.tolist()}

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from sihash.experiments import changes, rankings
+from sihash.experiments import modifications, rankings
 from sihash.experiments.methods import BASELINES, METHODS
 from sihash.experiments.paper_values import PrintedRow, printed
 from sihash.experiments.records import Record, Records
 from sihash.experiments.scales import Scale
 
-TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "nuswide": "NUS-WIDE", "digits": "digits"}
+DATA_TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "nuswide": "NUS-WIDE", "digits": "digits"}
 PAPER_DATA = ("cifar10", "mnist", "nuswide")
 NOT_MEASURED = "not measured"
 Cell = str | float | int | None
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Cells in the order of the columns, and the ids of the records behind them."""
 
     cells: list[Cell]
@@ -30,17 +30,17 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
-    """``name`` is that of its files. ``formats`` has one format a column, "" for text."""
+class ResultTable:
+    """``name`` is that of its files. ``formats`` has one format per column, "" for text."""
 
     name: str
     title: str
     columns: list[str]
     formats: list[str]
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TableRow] = field(default_factory=list)
     note: str = ""
 
-    def texts(self, row: Row) -> list[str]:
+    def texts(self, row: TableRow) -> list[str]:
         """The cells of a row as they are shown."""
         return [_text(cell, form) for cell, form in zip(row.cells, self.formats, strict=True)]
 
@@ -69,7 +69,7 @@ def _columns(names: str) -> list[str]:
 
 
 def title_of(data: str) -> str:
-    return TITLES.get(data, data)
+    return DATA_TITLES.get(data, data)
 
 
 def data_sets(records: Records, scale: Scale) -> list[str]:
@@ -108,9 +108,9 @@ def ids(records: list[Record]) -> list[str]:
 # Table 1.
 
 
-def table1(records: Records, scale: Scale, data: str) -> Table:
+def table1(records: Records, scale: Scale, data: str) -> ResultTable:
     """The paper's Table 1, ours beside its printed numbers; then rows that it does not have."""
-    table = Table(
+    table = ResultTable(
         f"table1_{data}",
         f"{title_of(data)}, {scale.bits} bits: training and anchor set sizes",
         _columns("method, training rows, anchors, mAP, paper's mAP, difference, precision at 2")
@@ -133,12 +133,12 @@ def table1(records: Records, scale: Scale, data: str) -> Table:
                 _add_fit_row(table, data, method, found, sdh)
     for method in ("sih", "sih_ours"):
         found = records.where(kind="ranking", scale=scale.name, data=data, method=method)
-        for kind in rankings.KINDS if found else ():
+        for kind in rankings.RANKINGS if found else ():
             table.rows.append(_ranking_row(method, kind, found))
     return table
 
 
-def _add_fit_row(table: Table, data: str, method: str, found: list[Record], sdh: list[Record]) -> None:
+def _add_fit_row(table: ResultTable, data: str, method: str, found: list[Record], sdh: list[Record]) -> None:
     if not found:
         return
     n_train, n_anchors = found[0]["result"]["n_train"], found[0]["key"]["n_anchors"]
@@ -152,26 +152,26 @@ def _add_fit_row(table: Table, data: str, method: str, found: list[Record], sdh:
     cells += [paper.train_seconds / paper_sdh.train_seconds if paper and paper_sdh else None]
     cells += [float(np.median(numbers(found, "test_microseconds")))]
     cells += [paper.test_microseconds if paper else None, len(found)]
-    table.rows.append(Row(cells, ids([*found, *sdh])))
+    table.rows.append(TableRow(cells, ids([*found, *sdh])))
 
 
 def _beside(paper: PrintedRow | None, mAP: float | None) -> list[Cell]:
     return [paper.mAP, mAP - paper.mAP] if paper and mAP is not None else [None, None]
 
 
-def _ranking_row(method: str, kind: str, found: list[Record]) -> Row:
+def _ranking_row(method: str, kind: str, found: list[Record]) -> TableRow:
     label = f"{METHODS[method].label}, {kind} ranking †"
     sizes: list[Cell] = [found[0]["result"]["n_train"], found[0]["key"]["n_anchors"]]
-    return Row([label, *sizes, mean(found, "mAP", kind), *[None] * 10, len(found)], ids(found))
+    return TableRow([label, *sizes, mean(found, "mAP", kind), *[None] * 10, len(found)], ids(found))
 
 
 # mAP against code length.
 
 
-def map_table(records: Records, scale: Scale, data: str) -> Table:
+def map_table(records: Records, scale: Scale, data: str) -> ResultTable:
     """Mean over the seeds for every method and code length; how far SIH is ahead of the best other method."""
     lengths = scale.code_lengths
-    table = Table(
+    table = ResultTable(
         f"map_{data}",
         f"{title_of(data)}: mAP by code length, {scale.n_anchors:,} anchors",
         ["method", *[f"{n} bits" for n in lengths], "seeds"],
@@ -185,20 +185,20 @@ def map_table(records: Records, scale: Scale, data: str) -> Table:
             counts = sorted({len(f) for f in found if f})
             seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
             cells: list[Cell] = [METHODS[method].label, *means[method], seeds]
-            table.rows.append(Row(cells, ids([r for f in found for r in f])))
+            table.rows.append(TableRow(cells, ids([r for f in found for r in f])))
     others = [means[method] for method in BASELINES if method in means]
     for method in ("sih", "sih_ours"):
         if method in means and others:
             lead = np.array(means[method]) - np.fmax.reduce(others)
             label = f"{METHODS[method].label}, minus the best baseline"
             behind = [i for row in table.rows for i in row.records]
-            table.rows.append(Row([label, *lead.tolist(), ""], behind))
+            table.rows.append(TableRow([label, *lead.tolist(), ""], behind))
     return table
 
 
-def curve_table(records: Records, scale: Scale, data: str) -> Table:
+def curve_table(records: Records, scale: Scale, data: str) -> ResultTable:
     """Precision and recall at every Hamming radius, 32 bits, a mean over the seeds."""
-    table = Table(
+    table = ResultTable(
         f"pr_{data}",
         f"{title_of(data)}: precision and recall by radius, {scale.bits} bits",
         ["method", "radius", "precision", "recall"],
@@ -210,7 +210,7 @@ def curve_table(records: Records, scale: Scale, data: str) -> Table:
             precision = np.mean([r["result"]["precision"] for r in found], axis=0).tolist()
             recall = np.mean([r["result"]["recall"] for r in found], axis=0).tolist()
             for radius, (p, q) in enumerate(zip(precision, recall, strict=True)):
-                table.rows.append(Row([METHODS[method].label, radius, p, q], ids(found)))
+                table.rows.append(TableRow([METHODS[method].label, radius, p, q], ids(found)))
     return table
 
 
@@ -221,9 +221,9 @@ def change_records(records: Records, scale: Scale, data: str, kind: str, point: 
     return records.where(kind="change", scale=scale.name, data=data, change=kind, point=point)
 
 
-def change_table(records: Records, scale: Scale, data: str) -> Table:
+def change_table(records: Records, scale: Scale, data: str) -> ResultTable:
     """The three strategies for every modification and size."""
-    table = Table(
+    table = ResultTable(
         f"incremental_{data}",
         f"{title_of(data)}, {scale.bits} bits: passive, from scratch, incremental",
         _columns("change, smaller collection, passive mAP, from scratch mAP, ±, incremental mAP, ±")
@@ -232,18 +232,18 @@ def change_table(records: Records, scale: Scale, data: str) -> Table:
         ["", "", ".3f", ".3f", ".3f", ".3f", ".3f", "+.4f", ".2f", ".2f", ".2f", ".2f", "d"],
         note="Mean and standard deviation over random repeats; seconds are of the processor, medians.",
     )
-    for kind, label in changes.KINDS.items():
-        for point in changes.points(kind, scale):
+    for kind, label in modifications.KINDS.items():
+        for point in modifications.points(kind, scale):
             found = change_records(records, scale, data, kind, point)
             if found:
                 size = f"{point:g} classes" if kind.endswith("classes") else f"{100 * point:.0f} % of images"
-                table.rows.append(Row([label, size, *_strategy_cells(found)], ids(found)))
+                table.rows.append(TableRow([label, size, *_strategy_cells(found)], ids(found)))
     return table
 
 
 def _strategy_cells(found: list[Record]) -> list[Cell]:
-    passive, scratch, updated = (np.array(numbers(found, s, "mAP")) for s in changes.STRATEGIES)
-    first, fresh, update = (np.array(numbers(found, s, "seconds", "cpu")) for s in changes.STRATEGIES)
+    passive, scratch, updated = (np.array(numbers(found, s, "mAP")) for s in modifications.STRATEGIES)
+    first, fresh, update = (np.array(numbers(found, s, "seconds", "cpu")) for s in modifications.STRATEGIES)
     return [
         float(passive.mean()),
         float(scratch.mean()),
@@ -259,9 +259,9 @@ def _strategy_cells(found: list[Record]) -> list[Cell]:
     ]
 
 
-def stream_table(records: Records, scale: Scale, data: str) -> Table:
+def stream_table(records: Records, scale: Scale, data: str) -> ResultTable:
     """The stream where it was held beside a fit from scratch."""
-    table = Table(
+    table = ResultTable(
         f"stream_{data}",
         f"{title_of(data)}: a stream of {scale.n_updates} updates of all four kinds",
         _columns("update, rows, classes, passive mAP, incremental mAP, from scratch mAP, difference")
@@ -274,16 +274,16 @@ def stream_table(records: Records, scale: Scale, data: str) -> Table:
                 cells: list[Cell] = [number, step["n_rows"], step["n_classes"], step["passive"]]
                 cells += [step["incremental"], step["scratch"], step["incremental"] - step["scratch"]]
                 cells += [step["seconds"]["cpu"], step["scratch_seconds"]["cpu"]]
-                table.rows.append(Row(cells, [record["id"]]))
+                table.rows.append(TableRow(cells, [record["id"]]))
     return table
 
 
 # The small ones.
 
 
-def plane_table(records: Records, scale: Scale) -> Table:
+def plane_table(records: Records, scale: Scale) -> ResultTable:
     """Steps of OCAS from the earlier solution and from zero."""
-    table = Table(
+    table = ResultTable(
         "svm",
         "OCAS in the plane: steps from the earlier solution and from zero",
         ["stage", "points", "steps", "steps from zero"],
@@ -292,13 +292,13 @@ def plane_table(records: Records, scale: Scale) -> Table:
     for record in records.where(kind="svm", scale=scale.name):
         for s in record["result"]["stages"]:
             cells: list[Cell] = [s["name"], len(s["rows"]), s["n_steps"], s["n_steps_from_zero"]]
-            table.rows.append(Row(cells, [record["id"]]))
+            table.rows.append(TableRow(cells, [record["id"]]))
     return table
 
 
-def selection_table(records: Records, scale: Scale) -> Table:
+def selection_table(records: Records, scale: Scale) -> ResultTable:
     """Kernel widths and margins, and the mAP on held-out training rows that they were chosen by."""
-    table = Table(
+    table = ResultTable(
         "selection",
         "Chosen on held-out training rows",
         ["data", "method", "kernel width", "C used", "C by validation", "mAP held out"],
@@ -311,11 +311,11 @@ def selection_table(records: Records, scale: Scale) -> Table:
         cells: list[Cell] = [title_of(key["data"]), METHODS[key["method"]].label, result["width"]]
         margins: list[Cell] = [result["C"], result["C_by_validation"]]
         cells += margins if key["method"] == "sih" else [None, None]
-        table.rows.append(Row([*cells, best], [record["id"]]))
+        table.rows.append(TableRow([*cells, best], [record["id"]]))
     return table
 
 
-def all_tables(records: Records, scale: Scale) -> list[Table]:
+def all_tables(records: Records, scale: Scale) -> list[ResultTable]:
     """Those that have rows."""
     tables = [
         make(records, scale, data)

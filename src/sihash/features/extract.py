@@ -17,7 +17,7 @@ from sihash.features.onnx import Onnx
 from sihash.features.pixels import Pixels
 from sihash.threads import map_threads, n_threads
 
-Progress = Callable[[int], None]  # told how many images are done
+ImageProgress = Callable[[int], None]  # told how many images are done
 
 _CHUNK_IMAGES, _CHUNK_BYTES = 1024, 64 << 20  # held at a time, undecoded
 
@@ -55,7 +55,7 @@ def extractor(features: str, **options: Any) -> Extractor:
 
 
 def extract(
-    images: Iterable[Any], features: str = "gist", *, progress: Progress | None = None, **options: Any
+    images: Iterable[Any], features: str = "gist", *, progress: ImageProgress | None = None, **options: Any
 ) -> Array:
     """Vectors of images, float32 (n × n_features).
 
@@ -74,7 +74,7 @@ def extract(
 
 
 def extract_stream(
-    images: Iterable[Any], extractor: Extractor, *, progress: Progress | None = None
+    images: Iterable[Any], extractor: Extractor, *, progress: ImageProgress | None = None
 ) -> tuple[Array, dict[int, str]]:
     """Vectors of the readable images, in order, and the reasons of the others by their number.
 
@@ -118,7 +118,7 @@ def process(
     images: Iterable[Any],
     work: Callable[[list[Any]], tuple[list[Any], dict[int, str]]],
     batch: int,
-    progress: Progress | None = None,
+    progress: ImageProgress | None = None,
 ) -> tuple[list[Any], dict[int, str]]:
     """``work`` on batches side by side: its results strung together, its problems numbered throughout.
 

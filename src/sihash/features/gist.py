@@ -25,7 +25,7 @@ from sihash.threads import map_threads
 
 N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4
 N_FEATURES = N_SCALES * N_ORIENTATIONS * N_BLOCKS**2
-BATCH = 64  # images: the work of one batch stays in the processor's cache
+BATCH_IMAGES = 64  # images: the work of one batch stays in the processor's cache
 
 _NEGLIGIBLE = 1e-5  # gains below this are treated as zero: they are beyond float32 in the sum
 _CUTOFF = 4 / np.sqrt(np.log(2))  # of the prefilter's Gaussian, in cycles an image: half gain at 4
@@ -44,8 +44,8 @@ def gist(images: Array) -> Array:
             f"got shape {images.shape}; resize them first, as sihash.features.extract does."
         )
     describe = _bank(images.shape[1]).describe
-    starts = range(0, len(images), BATCH)
-    parts = map_threads(lambda start: describe(images[start : start + BATCH]), starts)
+    starts = range(0, len(images), BATCH_IMAGES)
+    parts = map_threads(lambda start: describe(images[start : start + BATCH_IMAGES]), starts)
     return np.concatenate([np.empty((0, N_FEATURES), dtype=np.float32), *parts])
 
 
@@ -58,7 +58,7 @@ class Gist:
     """
 
     size: int = 32
-    batch = BATCH
+    batch = BATCH_IMAGES
 
     def __post_init__(self) -> None:
         check_count("size", self.size)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sihash._typing import Array
 
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+DISK_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 MAX_PIXELS = 89_478_485  # Pillow's own warning level: a quarter of a gigabyte decoded
 
 
@@ -38,7 +40,7 @@ def decode(
     data: bytes,
     *,
     at_least: int | None = None,
-    formats: tuple[str, ...] = FORMATS,
+    formats: tuple[str, ...] = DISK_FORMATS,
     max_pixels: int = MAX_PIXELS,
 ) -> Image.Image:
     """The picture in ``data`` as RGB, turned upright as its EXIF tag says; of an animation, the first frame.
@@ -47,17 +49,36 @@ def decode(
     ``at_least`` pixels: a descriptor of 32 × 32 pixels does not need ten million. Bytes from strangers may
     be held to fewer ``formats`` and pixels.
     """
-    if not data:
-        raise BadImage("the file is empty")
-    # Pillow's decoders meet hostile bytes here and fail in many ways; each is a property of this one file.
-    try:
-        image = Image.open(io.BytesIO(data), formats=formats)
-        if image.width * image.height > max_pixels:
-            raise BadImage(f"{image.width} × {image.height} pixels are more than the {max_pixels:,} allowed")
+    with _told(formats, max_pixels):
+        image = _opened(data, formats, max_pixels)
         if at_least:
             image.draft(None, (2 * at_least, 2 * at_least))
         image.load()
         return to_rgb(ImageOps.exif_transpose(image))
+
+
+def n_pixels(data: bytes, *, formats: tuple[str, ...] = DISK_FORMATS, max_pixels: int = MAX_PIXELS) -> int:
+    """Pixels of the picture in ``data`` as its header says; nothing is decoded. Refuses as `decode` does."""
+    with _told(formats, max_pixels):
+        image = _opened(data, formats, max_pixels)
+        return image.width * image.height
+
+
+def _opened(data: bytes, formats: tuple[str, ...], max_pixels: int) -> Image.Image:
+    """A picture of which only the header is read."""
+    if not data:
+        raise BadImage("the file is empty")
+    image = Image.open(io.BytesIO(data), formats=formats)
+    if image.width * image.height > max_pixels:
+        raise BadImage(f"{image.width} × {image.height} pixels are more than the {max_pixels:,} allowed")
+    return image
+
+
+@contextmanager
+def _told(formats: tuple[str, ...], max_pixels: int) -> Iterator[None]:
+    """Pillow's decoders meet hostile bytes and fail in many ways; each is a property of this one file."""
+    try:
+        yield
     except BadImage:
         raise
     except UnidentifiedImageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,13 @@ class _Network:
 
 
 def _digest(path: Path) -> str:
+    """SHA-256 of a file, read once by a process as long as it stays the same file."""
+    now = path.stat()
+    return _digest_of(path, (now.st_ino, now.st_size, now.st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _digest_of(path: Path, state: tuple[int, int, int]) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

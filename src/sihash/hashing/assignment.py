@@ -20,17 +20,17 @@ from sihash.svm.svm_state import RowCounter, SVMs
 
 MAX_SWEEPS = 20
 
-# Label sets taken apart: a place in them, a row of the multi-class SVM, and its share, one a label.
+# Label sets taken apart: a place in them, a row of the multi-class SVM, and its share, one per label.
 Owners = Callable[[Array], tuple[Array, Array, Array]]
 
 
 def descend(
     svms: SVMs, table: CodeTable, class_coef: Array, owners: Owners, lam_C_b: float, gamma: float
 ) -> Array:
-    """Sweep over the bits until the codes settle; returns how many rows flipped, a number a bit.
+    """Sweep over the bits until the codes settle; returns how many rows flipped, a number per bit.
 
     The blocks of ``svms`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
-    renewed, and the svms count the changed rows anew. ``class_coef`` is (n_classes, n_bits + 1), and
+    renewed, and the SVMs count the changed rows again. ``class_coef`` is (n_classes, n_bits + 1), and
     ``owners`` says which rows of it label sets own.
     """
     losses = PairLosses(table, class_coef, owners, lam_C_b)
@@ -207,7 +207,7 @@ def _rename(rows: RowBlocks, renamed: Array) -> None:
 
 
 def _write_back(rows: RowBlocks, counter: RowCounter, words: Array) -> tuple[Array, list[Array]]:
-    """Hand the new words to the rows that changed; returns flips a bit, and what the rows now add."""
+    """Hand the new words to the rows that changed; returns flips per bit, and what the rows now add."""
     before, pair = rows.scratch["before"], rows.scratch["pair"]
     changed = np.flatnonzero(before != pair)
     starts = dict(zip(map(id, rows.blocks), np.cumsum([0] + [b.n for b in rows.blocks]), strict=False))

@@ -14,7 +14,7 @@ def second_stage(H: Array, W: Array) -> Array:
 
 
 def calibrate(T: Array, y: Array) -> Array:
-    """Slope and one offset a class, ``[t, o_1 … o_K]``, for ``p = softmax(t · T + o)``.
+    """Slope and one offset per class, ``[t, o_1 … o_K]``, for ``p = softmax(t · T + o)``.
 
     Maximum likelihood on scores ``T`` (n × K) and class positions ``y``, with a slight pull of all of them
     to zero, so that a class that is never confused stays finite.

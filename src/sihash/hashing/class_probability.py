@@ -21,10 +21,13 @@ from sihash._typing import Array
 from sihash.hashing.class_sample import class_sizes, joined, rows_at, strides
 from sihash.svm.blocks import Block, RowBlocks
 
-N_ROWS, ROWS_PER_CLASS = 10_000, 20  # for means and scatter: so many in all, and of each class, if there are
+MARGIN_ROWS, MARGIN_ROWS_PER_CLASS = (
+    10_000,
+    20,
+)  # for means and scatter: so many in all, and of each class, if there are
 N_LEFT_OUT = 2000  # rows that tell how the SVMs do on rows to come
 PRIOR_ROWS = 5  # rows that a class word counts for in the mean of its class
-RIDGE, LEAST = 0.05, 1e-3  # added to the variances: a share of their mean, and of a margin of 1
+SCATTER_RIDGE, LEAST = 0.05, 1e-3  # added to the variances: a share of their mean, and of a margin of 1
 ROWS_PER_ANCHOR = 3  # on average; with fewer, rows that lose their anchor look worse than rows to come
 LEAST_TOWARD = 0.2  # of how far a bit follows its word on training rows
 LOWEST, HIGHEST = -9.0, 0.0  # logarithm of the slope t: 0 would be right if margins were normal
@@ -44,7 +47,7 @@ def learn_class_margins(
     ``leverage`` gives ``C φᵀH⁻¹φ`` of rows of Φ, ``anchor_classes`` the class number of each anchor.
     """
     V = W.T.astype(np.float32)
-    every = strides(rows, len(positions), N_ROWS, ROWS_PER_CLASS)
+    every = strides(rows, len(positions), MARGIN_ROWS, MARGIN_ROWS_PER_CLASS)
     scores, y = joined(rows.map(_some_scores, V, every))
     sample = leave_out(rows, W, positions, leverage, anchor_classes, N_LEFT_OUT)
     return class_margins(scores, positions[y], words, sample)
@@ -87,11 +90,12 @@ def _without_own_anchor(Phi: Array, y: Array, V: Array, sizes: Array, anchor_cla
 
 def _some_scores(block: Block, V: Array, every: Array) -> tuple[Array, Array]:
     chosen = rows_at(block["y"], every)
-    return block["Phi"][chosen] @ V, block["y"][chosen]
+    return block.features(chosen) @ V, block["y"][chosen]
 
 
 def _evenly_spaced(block: Block, every: int) -> tuple[Array, ...]:
-    return tuple(block[name][::every] for name in ("Phi", "Y", "y", "key", "pair"))
+    some = slice(None, None, every)
+    return block.features(some), *(block[name][some] for name in ("Y", "y", "key", "pair"))
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ def class_margins(scores: Array, y: Array, words: Array, sample: LeftOut) -> Arr
     means = sums / (n + PRIOR_ROWS)
     rest = F - means[y]
     scatter = rest.T @ rest / len(F)
-    scatter[np.diag_indices(len(scatter))] += RIDGE * np.trace(scatter) / len(scatter) + LEAST
+    scatter[np.diag_indices(len(scatter))] += SCATTER_RIDGE * np.trace(scatter) / len(scatter) + LEAST
     inverse = np.linalg.inv(scatter)
     coef = means @ inverse
     T = unseen @ coef.T - 0.5 * np.einsum("kj,kj->k", means, coef)

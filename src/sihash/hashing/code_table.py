@@ -1,6 +1,6 @@
 """The distinct pairs of code word and label set, counted.
 
-With one label a row a label set is a class (`LabelSets`). After initialisation every set has one word, and
+With one label per row a label set is a class (`LabelSets`). After initialisation every set has one word, and
 even after many rounds there are few. The multi-class SVM and its half of eq. 2 depend on a row only through
 its pair, so they run over this table.
 """
@@ -58,7 +58,7 @@ class CodeTable:
         self.counts = self.counts + np.bincount(pairs, minlength=len(self.counts))
 
     def count_out(self, counts: Array) -> None:
-        """Count rows out, so many of each pair."""
+        """Count rows out: how many leave each pair."""
         self.counts = self.counts - counts.astype(np.int64)
 
     def move(self, pair: int, other: int, count: int) -> None:

@@ -127,7 +127,7 @@ def exhaustive_words(n_bits: int, sizes: Array) -> Array:
 
 
 def _redraw_equal_columns(words: Array, sizes: Array, balanced: bool, rng: np.random.RandomState) -> None:
-    """Draw columns that repeat an earlier one anew, in place; freely where even ones run out."""
+    """Draw columns again that repeat an earlier one, in place; freely where balanced ones run out."""
     for attempt in range(100):
         again = _repeated_columns(words)
         if not len(again):

@@ -7,7 +7,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.svm.blocks import RowBlocks
 
-DIGIT = 16  # bits a round: four rounds, each of which sends 65,536 counts
+DIGIT = 16  # bits per round: four rounds, each of which sends 65,536 counts
 
 
 def kth_smallest(rows: RowBlocks, name: str, k: int) -> float:

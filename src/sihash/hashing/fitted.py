@@ -34,7 +34,7 @@ class Fitted:
     _several: bool
     _training: TrainingState
     _rng: np.random.RandomState  # what the next update draws from
-    _scratch: tuple[float, float]  # steps, and seconds a row, of the last fit from scratch
+    _scratch: tuple[float, float]  # steps, and seconds per row, of the last fit from scratch
     _stored: None = None  # the rows are here
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from sihash import labels, modelfile
+from sihash import hasher_file, labels, modelfile
 from sihash._typing import Array
 from sihash.codes_out import CodesOut
 from sihash.hashing.calibration import probabilities, second_stage
@@ -41,14 +41,9 @@ class HashFunctions(CodesOut):
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Only the hash functions of a file that `sihash.SIH.save` wrote: to hash and classify."""
-        header, tensors = modelfile.read(path)
-        if header.get("class") != "SIH":
-            raise modelfile.ModelFileError(f"{path} holds a {header.get('class')} model, not hash functions.")
+        header, tensors, _ = hasher_file.read(path, "SIH")
         functions = cls()
-        functions.n_features_in_ = int(header["n_features_in"])
-        modelfile.check_numbers(tensors)
-        modelfile.check_shapes(tensors, {"mean": (functions.n_features_in_,)})
-        functions._set_state(header, tensors)
+        hasher_file.restore(functions, path, header, tensors)
         functions.n_bits = len(functions.bit_coef_)
         return functions
 

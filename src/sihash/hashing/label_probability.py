@@ -16,8 +16,8 @@ from sihash._typing import Array
 from sihash.hashing.class_probability import clipped, margin_proba, margin_scores
 from sihash.threads import map_threads
 
-N_LEFT_OUT = 20_000  # rows to learn from: labels are rare
-RIDGE = 1.0  # ½ RIDGE ‖w‖² beside the summed losses
+N_LABEL_ROWS = 20_000  # rows to learn from: labels are rare
+WEIGHT_PENALTY = 1.0  # ½ WEIGHT_PENALTY ‖w‖² beside the summed losses
 N_STEPS, SETTLED = 20, 1e-3  # of Newton's method, and what a step gains, or how far it goes, at least
 
 
@@ -49,7 +49,7 @@ def _logistic_regression(F: Array, y: Array) -> Array:
 
     One row more has the label and one has not, both without margins: no label is certain.
     """
-    ridge = np.full(F.shape[1], RIDGE)
+    ridge = np.full(F.shape[1], WEIGHT_PENALTY)
     ridge[-1] = 0
     signs = np.where(y, -1, 1).astype(np.float32)
 

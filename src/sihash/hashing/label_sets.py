@@ -1,7 +1,7 @@
 """The label sets of rows, numbered: most rows have one label, some have several.
 
 A row's code word belongs to its label set, as the word of a plain class belongs to that class. Every class
-has a set of its own, so with one label a row sets and classes are the same, number for number.
+has a set of its own, so with one label per row sets and classes are the same, number for number.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LabelSets:
         return np.array([classes[0] for classes in self.members], dtype=np.intp)
 
     def apart(self, sets: Array) -> tuple[Array, Array, Array]:
-        """Sets taken apart: a place in ``sets``, a class number and its share of the row, one a label."""
+        """Sets taken apart: a place in ``sets``, a class number and its share of the row, one per label."""
         own = [self.members[s] for s in sets.tolist()]
         counts = np.array([len(classes) for classes in own], dtype=np.intp)
         classes = np.array([k for each in own for k in each], dtype=np.intp)

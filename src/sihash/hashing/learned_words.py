@@ -28,12 +28,12 @@ from sihash.kernel import KernelMap, row_blocks
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.threads import map_threads
 
-N_ROWS, ROWS_PER_CLASS = 8000, 15  # of the sample: so many in all, and of each class, if there are
-RIDGE = 1e-5  # λ, as a share of the trace of ΦᵀΦ
+WORD_ROWS, WORD_ROWS_PER_CLASS = 8000, 15  # of the sample: so many in all, and of each class, if there are
+RIDGE_SHARE = 1e-5  # λ, as a share of the trace of ΦᵀΦ
 CROWDED = 2.0  # mean fourth power of the words' products at most, in units of m²
 FIRST_MU, N_HALVINGS = 16.0, 8  # μ at first, in units of M's mean row sum, for one class; falls with √K
 N_SWEEPS = 5  # over all words, for each μ
-SETTLED = 0.005  # share of the bits that flip in a sweep that is the last
+SETTLED_BITS = 0.005  # share of the bits that flip in a sweep that is the last
 
 
 def learned_codebook(
@@ -86,19 +86,19 @@ def sample_of_classes(y: Array, rng: np.random.RandomState) -> Array:
     """Numbers of rows, as many of each class as there is room for, class after class."""
     shuffled = rng.permutation(len(y))
     sizes = np.bincount(y)
-    every = np.maximum(1, sizes // max(ROWS_PER_CLASS, N_ROWS // len(sizes)))
+    every = np.maximum(1, sizes // max(WORD_ROWS_PER_CLASS, WORD_ROWS // len(sizes)))
     return shuffled[rows_at(y[shuffled], every)]
 
 
 def features_by_class(rows: RowBlocks, n_numbers: int) -> tuple[Array, Array]:
     """Φ and pairs of a sample of rows that are laid out."""
-    Phi, pairs = joined(rows.map(_some_features, strides(rows, n_numbers, N_ROWS, ROWS_PER_CLASS)))
+    Phi, pairs = joined(rows.map(_some_features, strides(rows, n_numbers, WORD_ROWS, WORD_ROWS_PER_CLASS)))
     return Phi, pairs
 
 
 def _some_features(block: Block, every: Array) -> tuple[Array, Array]:
     chosen = rows_at(block["y"], every)
-    return block["Phi"][chosen], block["pair"][chosen]
+    return block.features(chosen), block["pair"][chosen]
 
 
 def explained(Phi: Array, sets: Array, sizes: Array, shares: Any) -> Array:
@@ -117,7 +117,7 @@ def explained(Phi: Array, sets: Array, sizes: Array, shares: Any) -> Array:
     Phi *= np.sqrt(weight)[sets][:, None]
     grams = map_threads(lambda rows: Phi[rows].T @ Phi[rows], row_blocks(len(Phi), 4096))
     gram = np.add.reduce(grams).astype(np.float64)
-    gram[np.diag_indices(len(gram))] += RIDGE * np.trace(gram)
+    gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
     M = sums @ cho_solve(cho_factor(gram, lower=True, check_finite=False), sums.T, check_finite=False)
     total = M.sum(axis=0)
     return M - np.outer(total, total) / total.sum()
@@ -172,6 +172,6 @@ def climb(words: Array, M: Array, mu: float, movable: Array, rng: np.random.Rand
             explains[:, flipped] -= 2 * np.outer(M[:, k], word[flipped])
             B[k, flipped] = -word[flipped]
             n_flips += int(flipped.sum())
-        if n_flips <= SETTLED * m * len(movable):
+        if n_flips <= SETTLED_BITS * m * len(movable):
             break
     return B.astype(np.int8)

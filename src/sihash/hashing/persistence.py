@@ -12,9 +12,9 @@ from sihash import codes, labels
 from sihash._typing import Array
 from sihash.engines import Engine
 from sihash.hashing.code_table import CodeTable
+from sihash.hashing.hyperparameters import Hyperparameters
 from sihash.hashing.label_sets import LabelSets
 from sihash.hashing.row_labels import Form
-from sihash.hashing.settings import Settings
 from sihash.hashing.training_state import TrainingState
 from sihash.kernel import KernelMap
 from sihash.modelfile import Entries, ModelFileError, check_shapes
@@ -120,7 +120,7 @@ class StoredTraining:
         self.X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
 
     def restore(
-        self, settings: Settings, engine: Engine, kernel: KernelMap, class_coef: Array
+        self, settings: Hyperparameters, engine: Engine, kernel: KernelMap, class_coef: Array
     ) -> TrainingState:
         assert self.X is not None
         header, tensors = self.header, self.tensors

@@ -38,7 +38,7 @@ def show_log() -> None:
 
 @dataclass
 class Round:
-    """One round of Algorithm 1. Arrays have one entry a bit."""
+    """One round of Algorithm 1. Arrays have one entry per bit."""
 
     n_steps: Array  # steps that each bit's SVM took; 0: it was still good enough
     gaps: Array  # relative gaps to the optimum after training ...
@@ -55,7 +55,7 @@ class Report:
     """What was done, round by round, and the seconds by phase.
 
     ``scratch_steps`` and ``scratch_seconds`` recall the last fit from scratch (its seconds scaled to the
-    present number of rows): what an update saved is the difference. An update that learned anew has none.
+    present number of rows): what an update saved is the difference. `relearn` has neither.
     """
 
     kind: str
@@ -107,14 +107,14 @@ class Report:
     def __str__(self) -> str:
         text = (
             f"{self.kind}: {self.n_rows:,} rows (+{self.n_added:,} −{self.n_removed:,}), "
-            f"{len(self.rounds)} rounds, {self.n_steps:.1f} steps a bit, "
+            f"{len(self.rounds)} rounds, {self.n_steps:.1f} steps per bit, "
             f"{'proved' if self.gaps_are_proved else 'estimated'} gap ≤ {100 * self.max_gap:.2f} %, "
             f"{self.total_seconds:.2f} s"
         )
         if self.n_anchors > self.n_anchors_asked:
             text += f"; {self.n_anchors:,} anchors, one per class, not {self.n_anchors_asked:,}"
         if self.kind != "fit" and np.isnan(self.scratch_seconds):
-            text += " (learned anew)"
+            text += " (learned from scratch)"
         elif self.kind != "fit":
             text += f" (from scratch: about {self.scratch_steps:.1f} steps, {self.scratch_seconds:.2f} s)"
         return text

@@ -14,7 +14,7 @@ def new_ids(
         return list(islice(filterfalse(taken.__contains__, count(first)), n))
     names = list(ids)
     if len(names) != n:
-        raise ValueError(f"Expected one id a row, got {len(names)} ids for {n} rows.")
+        raise ValueError(f"Expected one id per row, got {len(names)} ids for {n} rows.")
     if any(name != name for name in names):
         raise ValueError("NaN is no id: it does not equal itself; give each row a number or a text.")
     known = list(filter(taken.__contains__, names))

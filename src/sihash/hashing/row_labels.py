@@ -1,4 +1,4 @@
-"""Labels of rows as `SIH` takes them, one a row, several, or none, and in the same form back.
+"""Labels of rows as `SIH` takes them, one per row, several, or none, and in the same form back.
 
 docs/labels.md is the place where this is written down for users.
 """
@@ -15,9 +15,9 @@ from scipy import sparse
 from sihash import labels
 from sihash._typing import Array
 
-Kind = Literal["labels", "lists", "indicators"]
-NAMES: dict[Kind, str] = {
-    "labels": "one label a row",
+LabelForm = Literal["labels", "lists", "indicators"]
+NAMES: dict[LabelForm, str] = {
+    "labels": "one label per row",
     "lists": "a list of labels for each row",
     "indicators": "an indicator matrix",
 }
@@ -26,16 +26,16 @@ NOT_LABELLED = "None, NaN, −1, an empty list and a row of zeros mean that a ro
 
 @dataclass(frozen=True)
 class Form:
-    """How labels were given: one a row, lists or sets of them, or an indicator matrix of so many columns."""
+    """How labels were given: one per row, lists or sets of them, or an indicator matrix (``n_columns``)."""
 
-    kind: Kind
+    kind: LabelForm
     n_columns: int = 0
 
     @classmethod
     def from_json(cls, value: Any) -> Form:
         """What `vars` gave; anything else is refused."""
         known = isinstance(value, dict) and value.keys() == {"kind", "n_columns"}
-        if not known or value["kind"] not in get_args(Kind) or type(value["n_columns"]) is not int:
+        if not known or value["kind"] not in get_args(LabelForm) or type(value["n_columns"]) is not int:
             raise ValueError(f"labels in the form {value!r} are not known")
         return cls(**value)
 

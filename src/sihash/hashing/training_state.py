@@ -21,12 +21,12 @@ from sihash.hashing.assignment import descend
 from sihash.hashing.calibration import calibrate, calibrate_labels, second_stage
 from sihash.hashing.class_probability import LeftOut, learn_class_margins, leave_out, margin_scores
 from sihash.hashing.code_table import CodeTable
-from sihash.hashing.label_probability import N_LEFT_OUT, MarginHead, learn_label_head
+from sihash.hashing.hyperparameters import Hyperparameters
+from sihash.hashing.label_probability import N_LABEL_ROWS, MarginHead, learn_label_head
 from sihash.hashing.label_sets import LabelSets, words_of_sets
 from sihash.hashing.objective import Objective, multiclass_svm, objective
 from sihash.hashing.report import Report, Round
 from sihash.hashing.row_labels import Form
-from sihash.hashing.settings import Settings
 from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution, solve_multiclass
 from sihash.svm.binary import make_svms, solve_svms
@@ -70,7 +70,7 @@ class TrainingState:
     multi-class SVM. ``sets`` numbers the label sets.
     """
 
-    settings: Settings
+    settings: Hyperparameters
     engine: Engine
     kernel: KernelMap
     svms: SVMs
@@ -269,7 +269,7 @@ class TrainingState:
 
     def _learn_head(self) -> MarginHead:
         if self.several:
-            sample = self._left_out(N_LEFT_OUT)
+            sample = self._left_out(N_LABEL_ROWS)
             return learn_label_head(sample.without_themselves(), self._have(sample.pairs))
         return MarginHead(
             self.with_rows(
@@ -352,7 +352,7 @@ def starting_pairs(table: CodeTable, label_sets: LabelSets, of_rows: Array) -> A
 
 
 def new_training_state(
-    settings: Settings,
+    settings: Hyperparameters,
     engine: Engine,
     kernel: KernelMap,
     new: NewRows,

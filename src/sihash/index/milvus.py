@@ -33,8 +33,8 @@ from sihash.index.milvus_connection import IndexServerError, connected, parsed, 
 
 LISTS_FROM = 200_000  # codes of a version from which it has BIN_IVF_FLAT; below, BIN_FLAT is soon done
 N_LISTS, N_SEARCHED = 1024, 32  # lists, and how many of them a search looks into
-TRIED = 200  # codes with which `describe` measures recall
-MOST = 16_384  # results for one query that Milvus gives at most
+MEASURED_CODES = 200  # codes with which `describe` measures recall
+MOST_RESULTS = 16_384  # results for one query that Milvus gives at most
 ROWS = 10_000  # rows of one insertion, ids of one deletion, terms of one filter
 QUERIES = 1000  # queries of one request
 NOT_FOUND, QUOTA = 100, 9  # Milvus' codes for a collection that is not there, and a quota that is used up
@@ -183,8 +183,10 @@ class MilvusIndex:
 
     def search(self, codes: Array, k: int, allowed: Array | None = None) -> tuple[Array, Array]:
         codes = check_search(codes, self.n_bits, k)
-        if k > MOST:
-            raise ValueError(f"Milvus gives at most {MOST} results, k is {k}; use a radius, or a smaller k.")
+        if k > MOST_RESULTS:
+            raise ValueError(
+                f"Milvus gives at most {MOST_RESULTS} results, k is {k}; use a radius, or a smaller k."
+            )
         distances = np.full((len(codes), k), -1, dtype=np.int32)
         ids = np.full((len(codes), k), -1, dtype=np.int64)
         for filter in [""] if allowed is None else _filters(check_ids(allowed)):
@@ -238,8 +240,8 @@ class MilvusIndex:
         """All within distance ``r``: where they are more than Milvus gives, two halves by id."""
         # The radius of Milvus is a bound from above, itself left out.
         params = {"nprobe": N_LISTS, "radius": r + 1, "range_filter": 0}
-        ((near, ids),) = self._hits(code[None], MOST, filter, params)
-        if len(ids) < MOST:
+        ((near, ids),) = self._hits(code[None], MOST_RESULTS, filter, params)
+        if len(ids) < MOST_RESULTS:
             return near, ids
         middle = int(np.median(ids))
         filter = f"({filter}) and " if filter else ""
@@ -249,7 +251,9 @@ class MilvusIndex:
     def _recall(self) -> float:
         """The share of the ten nearest codes that a search finds, for codes of the index."""
         with self._server():
-            rows = self._client.query(self._own, filter="id >= 0", limit=TRIED, output_fields=["code"])
+            rows = self._client.query(
+                self._own, filter="id >= 0", limit=MEASURED_CODES, output_fields=["code"]
+            )
         codes = np.array([np.frombuffer(row["code"][0], dtype=np.uint8) for row in rows])
         found, truth = (
             [near for near, _ in self._hits(codes, 10, "", {"nprobe": n})] for n in (N_SEARCHED, N_LISTS)

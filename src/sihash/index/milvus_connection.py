@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pymilvus import MilvusClient, MilvusException
 
-TOKEN = "SIHASH_MILVUS_TOKEN"  # the environment variable with "user:password" or an API key
+MILVUS_TOKEN = "SIHASH_MILVUS_TOKEN"  # the environment variable with "user:password" or an API key
 
 
 class IndexServerError(RuntimeError):
@@ -22,7 +22,7 @@ def parsed(url: str) -> tuple[str, str]:
     name = parts.path.strip("/")
     if parts.username is not None or parts.password is not None:
         raise ValueError(
-            f"Credentials do not belong in a URL; set the environment variable {TOKEN} to user:password."
+            f"Credentials do not belong in a URL; set {MILVUS_TOKEN} in the environment to user:password."
         )
     if parts.scheme not in ("milvus+http", "milvus+https") or not parts.hostname:
         raise ValueError(f"Expected milvus+http://host:port/name, got {url!r}.")
@@ -37,11 +37,15 @@ def parsed(url: str) -> tuple[str, str]:
 def connected(address: str, timeout: float) -> MilvusClient:
     """A client with the credentials of the environment."""
     refuse_silence(address)
-    token = os.environ.get(TOKEN, "")
+    token = os.environ.get(MILVUS_TOKEN, "")
     try:
         return MilvusClient(address, token=token, timeout=timeout)
     except MilvusException as error:
-        refused = f"refuses the credentials in {TOKEN}" if token else f"asks for credentials; set {TOKEN}"
+        refused = (
+            f"refuses the credentials in {MILVUS_TOKEN}"
+            if token
+            else f"asks for credentials; set {MILVUS_TOKEN}"
+        )
         raise IndexServerError(f"Milvus at {address} {refused}, or is not ready yet.") from error
 
 

@@ -180,7 +180,9 @@ class Ranker:
         unlabelled = ids[classes < 0]
         by_code = np.empty((0, 0))
         if len(unlabelled):
-            by_code = self.code_proba(unpack(self.codes_of(unlabelled), len(query.margins)))
+            # As in `_by_code`: those of one code must tie, however a product rounds.
+            distinct, which = np.unique(self.codes_of(unlabelled), axis=0, return_inverse=True)
+            by_code = self.code_proba(unpack(distinct, len(query.margins)))[which.reshape(-1)]
         return Candidates(self.cosines_of(query.vector, ids), classes, by_code)
 
     def log_proba(self, margins: Array) -> Array:
@@ -218,7 +220,7 @@ class Ranker:
         stored = self.codes_of(ids)
         if rank == "hamming":
             return -np.bitwise_count(stored ^ _code(query.margins)).sum(axis=1, dtype=np.int64).astype(float)
-        # A score a code, not an item: a product may round equal rows differently, and then they do not tie.
+        # A score per code, not per item: a product may round equal rows differently, which breaks ties.
         distinct, which = np.unique(stored, axis=0, return_inverse=True)
         return (unpack(distinct, len(query.margins)) @ np.tanh(query.margins))[which.reshape(-1)]
 

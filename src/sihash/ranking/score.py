@@ -28,7 +28,7 @@ from sihash._typing import Array
 
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
 VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items (docs/search.md)
-FIRST = 5  # candidates whose mean score says how familiar a query looks
+FAMILIAR_CANDIDATES = 5  # candidates whose mean score says how familiar a query looks
 SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
 
 
@@ -98,7 +98,7 @@ def label_scores(log_r: Array, found: Candidates) -> Array:
     labelled = found.classes >= 0
     scores[labelled] = log_r[found.classes[labelled]]
     if len(found.by_code):
-        scores[~labelled] = np.log(found.by_code @ np.exp(log_r) + np.finfo(float).tiny)
+        scores[~labelled] = np.log((found.by_code * np.exp(log_r)).sum(axis=1) + np.finfo(float).tiny)
     return np.minimum(scores, 0)
 
 
@@ -112,5 +112,5 @@ def familiarity(scores: Array) -> float:
     """The mean of the best scores: low where no item is near, and where no class is likely."""
     if not len(scores):
         return -np.inf
-    n = min(FIRST, len(scores))
+    n = min(FAMILIAR_CANDIDATES, len(scores))
     return float(np.partition(scores, -n)[-n:].mean())

@@ -17,13 +17,13 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import pack, sign
 
-N_BITS = 64  # one word of the scan; 32 find fewer of the nearest vectors (docs/search.md)
-N_BYTES = N_BITS // 8
+SKETCH_BITS = 64  # one word of the scan; 32 find fewer of the nearest vectors (docs/search.md)
+SKETCH_BYTES = SKETCH_BITS // 8
 
 
 @dataclass(frozen=True)
 class Sketcher:
-    """Centres vectors to ``mean`` (d,) and takes the signs along ``directions`` (d × N_BITS)."""
+    """Centres vectors to ``mean`` (d,) and takes the signs along ``directions`` (d × SKETCH_BITS)."""
 
     mean: Array
     directions: Array
@@ -32,16 +32,16 @@ class Sketcher:
     def made(cls, mean: Array) -> Sketcher:
         """With random directions, orthogonal as far as there is room for that."""
         d = len(mean)
-        R = np.random.default_rng(0).standard_normal((max(d, N_BITS), N_BITS))
-        directions = np.linalg.qr(R)[0] if d >= N_BITS else R[:d]
+        R = np.random.default_rng(0).standard_normal((max(d, SKETCH_BITS), SKETCH_BITS))
+        directions = np.linalg.qr(R)[0] if d >= SKETCH_BITS else R[:d]
         return cls(mean.astype(np.float32), np.ascontiguousarray(directions, dtype=np.float32))
 
     def __call__(self, X: Array) -> Array:
-        """Packed sketches (n × N_BYTES) of vectors (n × d)."""
+        """Packed sketches (n × SKETCH_BYTES) of vectors (n × d)."""
         return pack(sign((X - self.mean) @ self.directions))
 
     def to_array(self) -> Array:
-        """As one array ((1 + N_BITS) × d), for a file."""
+        """As one array ((1 + SKETCH_BITS) × d), for a file."""
         return np.vstack([self.mean, self.directions.T])
 
     @classmethod

@@ -20,7 +20,7 @@ from sihash.ranking.score import (
 
 SHARPNESS = (5.0, 10.0, 20.0, 40.0, 80.0)  # values of τ tried; a factor of two changes P@10 by less than 0.01
 REFUSED = 0.05  # share of the queries of known classes that may look like none of them
-FEWEST = 50  # rows; with fewer the default weights are as good a guess
+FEWEST_ROWS = 50  # rows; with fewer the default weights are as good a guess
 
 
 def fit_weights(log_p: Array, y: Array, found: Sequence[Candidates]) -> Weights:
@@ -29,7 +29,7 @@ def fit_weights(log_p: Array, y: Array, found: Sequence[Candidates]) -> Weights:
     ``log_p`` (n × n_classes) are the log-probabilities by their margins, ``found`` their candidates, the row
     itself not among them. Given τ the likelihood has one maximum in a and b; some values of τ are tried.
     """
-    if len(y) < FEWEST:
+    if len(y) < FEWEST_ROWS:
         return Weights()
     n_classes = log_p.shape[1]
     least, weights = np.inf, Weights()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -22,10 +24,10 @@ from sihash.server.documentation import SECURITY_SCHEMES
 from sihash.server.guard import Guard
 from sihash.server.metrics import Measured, Metrics
 from sihash.server.paths import Paths
-from sihash.server.routes import changes, collection, page, searching, upkeep
+from sihash.server.routes import changes, collection, maintenance, page, searching
 from sihash.server.service import Service
-from sihash.server.settings import Settings
-from sihash.server.uploads import Overloaded
+from sihash.server.settings import ServerSettings
+from sihash.server.uploads import Overloaded, TooManyPixels
 
 if TYPE_CHECKING:
     from fastapi.telemetry import TelemetryConfig  # earlier versions have none to switch off
@@ -35,15 +37,16 @@ NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": Fal
 log = logging.getLogger("sihash.server")
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The service as an ASGI application; the settings are those left by `Settings.store` if not given."""
-    settings = settings or Settings.stored()
+def create_app(settings: ServerSettings | None = None) -> FastAPI:
+    """The service as an ASGI application; by default with what `ServerSettings.store` left."""
+    settings = settings or ServerSettings.stored()
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = service = Service(settings, metrics)
         _notice_stop(service)
+        _end_with_parent()
         await service.decoders.start()
         # What is loaded by now stays: to look through it for garbage would stop all answers for 150 ms.
         gc.collect()
@@ -61,7 +64,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         telemetry=NO_TELEMETRY,
     )
-    for router in (searching.router, collection.router, changes.router, upkeep.router, page.router):
+    for router in (searching.router, collection.router, changes.router, maintenance.router, page.router):
         app.include_router(router)
     _describe_token(app)
     _tell_errors(app, settings)
@@ -87,6 +90,18 @@ def _notice_stop(service: Service) -> None:
         signal.signal(number, stop)
 
 
+def _end_with_parent() -> None:
+    """A worker whose supervisor was killed stops, too: it would hold the address of the next service."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def watch() -> None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=watch, daemon=True).start()
+
+
 def _describe_token(app: FastAPI) -> None:
     make = app.openapi
 
@@ -98,7 +113,7 @@ def _describe_token(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _tell_errors(app: FastAPI, settings: Settings) -> None:
+def _tell_errors(app: FastAPI, settings: ServerSettings) -> None:
     """Errors as one sentence each, without paths and traces; the server writes those to its log."""
 
     def told(status: int, sentence: str) -> JSONResponse:
@@ -129,6 +144,11 @@ def _tell_errors(app: FastAPI, settings: Settings) -> None:
     @app.exception_handler(Overloaded)
     async def overloaded(request: Request, error: Overloaded) -> JSONResponse:
         return told(503, "Too many images at once; try again in a moment.")
+
+    @app.exception_handler(TooManyPixels)
+    async def too_many_pixels(request: Request, error: TooManyPixels) -> JSONResponse:
+        allowed = f"{settings.max_pixels:,} pixels"
+        return told(413, f"The images of one request may have {allowed} together; send fewer at a time.")
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:

@@ -4,9 +4,11 @@ A process that listens on a Unix socket and forks a child for every image. The c
 of memory, processor time and wall time, and answers with plain pixels; whatever a hostile file does to a
 decoder, it does it to a child that is about to end anyway.
 
-Request: how small a side may become while decoding (uint32, 0: not at all; ``at_least`` of
-`sihash.features.images.decode`), number of bytes (uint32), bytes. Answer: width and height (uint32 each) and
-RGB, or two zeros and a sentence.
+Request: how small a side may become while decoding (0: not at all; ``at_least`` of
+`sihash.features.images.decode`), how many pixels may be decoded, whether they are wanted in the answer,
+number of bytes (uint32 each), bytes. Answer: width, height, number of pixels before any reduction (uint32
+each), and RGB if wanted. Where there is no image, width and height are zeros and a sentence follows; where
+it has more pixels than may be decoded, that is seen by its header.
 """
 
 from __future__ import annotations
@@ -22,20 +24,21 @@ from pathlib import Path
 
 from PIL import Image
 
-from sihash.features.images import BadImage, decode
+from sihash.features.images import BadImage, decode, n_pixels
 from sihash.server.bodies import MAX_IMAGE
 
 SECONDS = 8  # for one image, processor or wall
 MEMORY = 768 << 20  # beyond what the process has when it forks
-MAX_PIXELS = 25_000_000
-FORMATS = (
+UPLOAD_PIXELS = 25_000_000
+UPLOAD_FORMATS = (
     "JPEG",
     "PNG",
     "GIF",
     "WEBP",
     "BMP",
 )  # fewer than from disk: TIFF and PPM do not come from browsers
-HEAD = struct.Struct("<II")
+REQUEST = struct.Struct("<IIII")
+ANSWER = struct.Struct("<III")
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -43,19 +46,19 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         _limit_this_process()
-        at_least, size = HEAD.unpack(self.rfile.read(HEAD.size))
+        at_least, left, wanted, size = REQUEST.unpack(self.rfile.read(REQUEST.size))
+        n = 0
         try:
-            image = decode_upload(self.rfile.read(min(size, MAX_IMAGE)), at_least or None)
-            self.wfile.write(HEAD.pack(*image.size) + image.tobytes())
+            data = self.rfile.read(min(size, MAX_IMAGE))
+            n = n_pixels(data, formats=UPLOAD_FORMATS, max_pixels=UPLOAD_PIXELS)
+            if n > left:
+                raise BadImage(f"{n:,} pixels are more than the {left:,} that are left")
+            image = decode(data, at_least=at_least or None, formats=UPLOAD_FORMATS, max_pixels=UPLOAD_PIXELS)
+            self.wfile.write(ANSWER.pack(*image.size, n) + (image.tobytes() if wanted else b""))
         except BadImage as reason:
-            self.wfile.write(HEAD.pack(0, 0) + str(reason).encode())
+            self.wfile.write(ANSWER.pack(0, 0, n) + str(reason).encode())
         except MemoryError:
-            self.wfile.write(HEAD.pack(0, 0) + b"needs more memory than is allowed to decode")
-
-
-def decode_upload(data: bytes, at_least: int | None) -> Image.Image:
-    """As `sihash.features.images.decode`, with fewer formats and pixels."""
-    return decode(data, at_least=at_least, formats=FORMATS, max_pixels=MAX_PIXELS)
+            self.wfile.write(ANSWER.pack(0, 0, n) + b"needs more memory than is allowed to decode")
 
 
 def _limit_this_process() -> None:

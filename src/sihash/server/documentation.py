@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sihash.server.models import Model, Problem
+from sihash.server.models import ErrorAnswer, Model
 
 _PROBLEMS = {
     400: "The request is broken off or no HTTP that we understand",
@@ -13,7 +13,7 @@ _PROBLEMS = {
     404: "There is no such item or class",
     408: "The body came too slowly",
     409: "Not now: it clashes with the state of the database",
-    413: "The body is too large",
+    413: "The body is too large, or its images have too many pixels together",
     415: "The body is of a wrong type",
     422: "The request cannot be used; the sentence says why",
     421: "The Host is not one of this service",
@@ -27,7 +27,7 @@ IMAGE_BODY: dict[str, Any] = {
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/*",)},
     }
 }
-TOKEN: dict[str, Any] = {"security": [{"token": []}]}
+NEEDS_TOKEN: dict[str, Any] = {"security": [{"token": []}]}
 SECURITY_SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "Shown once by `sihash serve`."}
 }
@@ -47,6 +47,6 @@ def query_parameters(model: type[Model], names: dict[str, str]) -> dict[str, Any
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The errors that a route may answer with, besides those that any may."""
     return {
-        status: {"model": Problem, "description": _PROBLEMS[status]}
+        status: {"model": ErrorAnswer, "description": _PROBLEMS[status]}
         for status in (*statuses, 400, 401, 403, 421)
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sihash.database import ImageDatabase
-from sihash.database.findings import TITLES
+from sihash.database.findings import KIND_TITLES
 from sihash.server.models import ComparisonAnswer, DoctorAnswer, comparison_answer, doctor_answer
 
 MAX_QUERIES, MAX_ITEMS = 500, 50_000  # half a minute or so, whatever the size of the collection
@@ -15,4 +15,4 @@ def evaluation(database: ImageDatabase) -> ComparisonAnswer:
 
 
 def diagnosis(database: ImageDatabase) -> DoctorAnswer:
-    return doctor_answer(database.doctor(), TITLES, database.path.name)
+    return doctor_answer(database.doctor(), KIND_TITLES, database.path.name)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from sihash.server.settings import Settings, as_address
+from sihash.server.settings import ServerSettings, as_address
 from sihash.server.tokens import is_token
 
 Message = MutableMapping[str, Any]
@@ -47,7 +47,7 @@ SECURITY_HEADERS = [
 class Guard:
     """ASGI middleware: refuses what must not reach the routes, puts the security headers on every answer."""
 
-    def __init__(self, app: App, settings: Settings) -> None:
+    def __init__(self, app: App, settings: ServerSettings) -> None:
         self.app = app
         self.settings = settings
         self.is_local = settings.is_local

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
 Strategy = Literal["incremental", "relearn"]
-Kind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
+FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
@@ -35,7 +35,7 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Problem(Model):
+class ErrorAnswer(Model):
     """Every error looks like this: one sentence."""
 
     detail: str
@@ -259,7 +259,7 @@ class FindingModel(Model):
     this item is to go instead.
     """
 
-    kind: Kind
+    kind: FindingKind
     certainty: float
     reason: str
     items: list[FindingItem]
@@ -269,7 +269,7 @@ class FindingModel(Model):
 
 
 class FoundCount(Model):
-    kind: Kind
+    kind: FindingKind
     title: str
     n: int
 
@@ -459,7 +459,7 @@ def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
     )
 
 
-def doctor_answer(found: Any, titles: dict[Kind, str], name: str) -> DoctorAnswer:
+def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> DoctorAnswer:
     """``name`` is what the commands call the database."""
     return DoctorAnswer(
         version=found.version,

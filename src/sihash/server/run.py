@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,8 @@ from uvicorn.supervisors import Multiprocess
 
 from sihash.server.metrics import SHARED_FOLDER
 from sihash.server.protocol import PunctualProtocol
-from sihash.server.settings import THREADS, Settings
+from sihash.server.run_folder import run_folder
+from sihash.server.settings import THREADS, ServerSettings
 
 MAX_CONNECTIONS = 1000  # of one worker
 KEEP_ALIVE_SECONDS = 15
@@ -28,20 +29,28 @@ def run(
     token_hash: str,
     host_names: tuple[str, ...],
     workers: int,
+    max_pixels: int,
 ) -> None:
     """Serve until stopped, on sockets bound to ``host``. Workers find their settings in the environment."""
-    with tempfile.TemporaryDirectory(
-        prefix="sihash-", dir=_in_memory(), ignore_cleanup_errors=True
-    ) as folder:
+    signal.signal(signal.SIGTERM, _stop)  # which uvicorn raises once more when it is done
+    with suppress(_Stopped), run_folder() as folder:
         n_cores = os.cpu_count() or 1
         # What the user says of threads goes for updates too; else they leave a core to searches.
         update_threads = os.environ.get(THREADS, str(max(1, n_cores - 1)))
-        Settings(database, folder, token_hash, host, host_names, update_threads).store()
+        ServerSettings(database, folder, token_hash, host, host_names, update_threads, max_pixels).store()
         os.environ.setdefault(THREADS, str(max(1, n_cores // workers)))
         if workers > 1:
             os.environ[SHARED_FOLDER] = str(Path(folder) / "metrics")
             os.mkdir(os.environ[SHARED_FOLDER])
         _serve(sockets, workers)
+
+
+class _Stopped(BaseException):
+    """Somebody wants the service to end."""
+
+
+def _stop(number: int, frame: object) -> None:
+    raise _Stopped
 
 
 def _serve(sockets: list[socket.socket], workers: int) -> None:
@@ -68,9 +77,3 @@ def _serve(sockets: list[socket.socket], workers: int) -> None:
                 uvicorn.Server(config).run(sockets)
     except SystemExit:  # its code, 3, says something else among ours
         raise OSError("The service did not start; its log above has the reason.") from None
-
-
-def _in_memory() -> str | None:
-    """A place for counters and progress, written all the time, which takes its time on a busy disk."""
-    places = (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm")
-    return next((place for place in places if place and os.access(place, os.W_OK | os.X_OK)), None)

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 from fastapi import HTTPException, Request
 from PIL import Image
 
 from sihash.database import DatabaseBusy, ImageDatabase
-from sihash.database.written_labels import written_labels
+from sihash.database.label_text import written_labels
 from sihash.features import BadImage
+from sihash.ranking import RANKS
 from sihash.server.evaluations import diagnosis, evaluation
 from sihash.server.kept import Kept
 from sihash.server.metrics import Metrics
-from sihash.server.models import ClassCount, InfoAnswer, Label, Rank
-from sihash.server.settings import Settings
+from sihash.server.models import ClassCount, InfoAnswer, Label
+from sihash.server.run_folder import hold
+from sihash.server.settings import ServerSettings
 from sihash.server.updates import Updates
-from sihash.server.uploads import Decoders
+from sihash.server.uploads import Allowance, Decoders
 
 Result = TypeVar("Result")
-RANKS = get_args(Rank)
 BUSY_SECONDS = 5.0  # writes of others take milliseconds; longer than this is for the client to know
 
 
 class Service:
     """Made when a worker starts, closed when it stops."""
 
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: ServerSettings, metrics: Metrics) -> None:
         self.settings = settings
         self.metrics = metrics
+        self._in_use = hold(settings.run_folder)
         self.database = ImageDatabase(settings.database)
         self.searcher = ImageDatabase(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder)
@@ -47,6 +50,8 @@ class Service:
     async def close(self) -> None:
         self.updates.stop()
         await self.decoders.stop()
+        if self._in_use is not None:
+            os.close(self._in_use)
 
     def info(self) -> InfoAnswer:
         """What the database holds, without what is nobody's business (where it lies)."""
@@ -90,9 +95,13 @@ class Service:
             raise HTTPException(415, "Expected an image as the body, with a Content-Type of image/….")
         return await self.decoded(await request.body())
 
+    def allowance(self) -> Allowance:
+        """Of a request that has just begun."""
+        return Allowance(self.settings.max_pixels)
+
     async def decoded(self, data: bytes) -> Image.Image:
         try:
-            return await self.decoders.decode(data, self.at_least)
+            return await self.decoders.decode(data, self.at_least, self.allowance())
         except BadImage as reason:
             raise HTTPException(422, f"This image cannot be used: {reason}.") from None
 

@@ -9,14 +9,15 @@ from dataclasses import asdict, dataclass
 
 ENVIRONMENT = "SIHASH_SERVICE"
 THREADS = "OPENBLAS_NUM_THREADS"
+MAX_PIXELS = 250_000_000  # 64 MiB of JPEG files, and seconds of work, whatever the format
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """``run_folder`` is a private temporary folder that all workers share; ``host_names`` are allowed beside
     those of the loopback; of the token only its hash is known; ``update_threads`` is what an update may take
-    of the cores."""
+    of the cores; ``max_pixels`` is what the images of one request may have together."""
 
     database: str
     run_folder: str
@@ -24,6 +25,7 @@ class Settings:
     host: str = "127.0.0.1"
     host_names: tuple[str, ...] = ()
     update_threads: str = "1"
+    max_pixels: int = MAX_PIXELS
 
     @property
     def is_local(self) -> bool:
@@ -40,7 +42,7 @@ class Settings:
         os.environ[ENVIRONMENT] = json.dumps(asdict(self))
 
     @classmethod
-    def stored(cls) -> Settings:
+    def stored(cls) -> ServerSettings:
         values = json.loads(os.environ[ENVIRONMENT])
         return cls(**{**values, "host_names": tuple(values["host_names"])})
 

@@ -20,10 +20,15 @@ from sihash.server.settings import THREADS
 
 POLL_SECONDS = 0.2
 HEARTBEAT_SECONDS = 10.0
+MAX_FOLLOWERS = 100  # of one worker, which asks for each of them five times a second
 
 
 class AlreadyRunning(Exception):
     """There is one update at a time."""
+
+
+class TooManyFollow(Exception):
+    """As many as may follow an update do."""
 
 
 class Updates:
@@ -92,22 +97,27 @@ class Updates:
             return state.model_copy(update={"state": "failed", "error": "The update was interrupted."})
         return state
 
+    def join(self) -> None:
+        """Take a place among the followers, or be told that there is none; whoever has one must `leave`."""
+        if self.n_followers >= MAX_FOLLOWERS:
+            raise TooManyFollow
+        self.n_followers += 1
+
+    def leave(self) -> None:
+        self.n_followers -= 1
+
     async def events(self) -> AsyncIterator[bytes]:
         """Server-sent events: the state, now and whenever it changes; a comment when long nothing happens."""
         last, told = None, time.monotonic()
-        self.n_followers += 1
-        try:
-            while not self.is_stopping:
-                state = self.state()
-                if state != last:
-                    last, told = state, time.monotonic()
-                    yield b"event: update\ndata: " + state.model_dump_json().encode() + b"\n\n"
-                elif time.monotonic() - told > HEARTBEAT_SECONDS:
-                    told = time.monotonic()
-                    yield b": still here\n\n"
-                await asyncio.sleep(POLL_SECONDS)
-        finally:
-            self.n_followers -= 1
+        while not self.is_stopping:
+            state = self.state()
+            if state != last:
+                last, told = state, time.monotonic()
+                yield b"event: update\ndata: " + state.model_dump_json().encode() + b"\n\n"
+            elif time.monotonic() - told > HEARTBEAT_SECONDS:
+                told = time.monotonic()
+                yield b": still here\n\n"
+            await asyncio.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
         """End an update that this worker started; the database is left at the version before."""

@@ -11,15 +11,32 @@ from pathlib import Path
 from PIL import Image
 
 from sihash.features.images import BadImage
-from sihash.server.decoder import HEAD, SECONDS
+from sihash.server.decoder import ANSWER, REQUEST, SECONDS, UPLOAD_PIXELS
 from sihash.server.settings import THREADS
 
-AT_ONCE = 2  # images that one worker has decoded at a time; others wait
-WAIT_SECONDS = 20.0
+DECODED_AT_ONCE = 2  # images that one worker has decoded at a time; others wait
+DECODER_SECONDS = 20.0
+TOO_MUCH = "takes more time or memory to decode than is allowed"
 
 
 class Overloaded(Exception):
     """No decoder was free for too long."""
+
+
+class TooManyPixels(Exception):
+    """The images of a request have more pixels together than are allowed."""
+
+
+class Allowance:
+    """Pixels that the images of one request may still have. What is no image costs what its header claims."""
+
+    def __init__(self, pixels: int = UPLOAD_PIXELS) -> None:
+        self.left = pixels
+
+    def spend(self, pixels: int) -> None:
+        if pixels > self.left:
+            raise TooManyPixels
+        self.left -= pixels
 
 
 class Decoders:
@@ -29,7 +46,7 @@ class Decoders:
         self._socket = str(Path(tempfile.mkdtemp(prefix="decoder-", dir=folder)) / "socket")
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
-        self._free = asyncio.Semaphore(AT_ONCE)
+        self._free = asyncio.Semaphore(DECODED_AT_ONCE)
 
     async def start(self) -> None:
         async with self._starting:
@@ -51,35 +68,55 @@ class Decoders:
             self._process.stdin.close()  # which it takes as the end
             await self._process.wait()
 
-    async def decode(self, data: bytes, at_least: int | None = None) -> Image.Image:
-        """The picture in ``data`` as RGB; `BadImage` with the reason if it is none, or none we want."""
+    async def decode(
+        self, data: bytes, at_least: int | None = None, allowance: Allowance | None = None
+    ) -> Image.Image:
+        """The picture in ``data`` as RGB; `BadImage` with the reason if it is none, or none we want.
+
+        `TooManyPixels`, before it is decoded, if the ``allowance`` of the request is spent.
+        """
+        size, rest = await self._ask_in_turn(data, at_least, allowance or Allowance(), wanted=True)
+        if len(rest) != 3 * size[0] * size[1]:
+            raise BadImage(TOO_MUCH)
+        return Image.frombytes("RGB", size, rest)
+
+    async def check(self, data: bytes, at_least: int | None, allowance: Allowance) -> None:
+        """As `decode`, of a picture that is not wanted here: its pixels stay where they are."""
+        await self._ask_in_turn(data, at_least, allowance, wanted=False)
+
+    async def _ask_in_turn(
+        self, data: bytes, at_least: int | None, allowance: Allowance, wanted: bool
+    ) -> tuple[tuple[int, int], bytes]:
         if not data:
             raise BadImage("the file is empty")
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(DECODER_SECONDS):
                 await self._free.acquire()
         except TimeoutError:
             raise Overloaded from None
         try:
-            return await self._ask(data, at_least or 0)
+            return await self._ask(data, at_least or 0, allowance, wanted)
         finally:
             self._free.release()
 
-    async def _ask(self, data: bytes, at_least: int) -> Image.Image:
+    async def _ask(
+        self, data: bytes, at_least: int, allowance: Allowance, wanted: bool
+    ) -> tuple[tuple[int, int], bytes]:
         await self.start()
         reader, writer = await asyncio.open_unix_connection(self._socket)
         try:
             async with asyncio.timeout(SECONDS + 2):
-                writer.write(HEAD.pack(at_least, len(data)) + data)
+                left = min(allowance.left, UPLOAD_PIXELS)
+                writer.write(REQUEST.pack(at_least, left, wanted, len(data)) + data)
                 await writer.drain()
-                width, height = HEAD.unpack(await reader.readexactly(HEAD.size))
+                width, height, n_pixels = ANSWER.unpack(await reader.readexactly(ANSWER.size))
                 rest = await reader.read(-1)
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
-            raise BadImage("takes more time or memory to decode than is allowed") from None
+            allowance.spend(UPLOAD_PIXELS)  # nobody knows how many it has, and it took as long as any
+            raise BadImage(TOO_MUCH) from None
         finally:
             writer.close()
+        allowance.spend(n_pixels)
         if not width:
             raise BadImage(rest.decode(errors="replace"))
-        if len(rest) != 3 * width * height:
-            raise BadImage("takes more time or memory to decode than is allowed")
-        return Image.frombytes("RGB", (width, height), rest)
+        return (width, height), rest

@@ -42,36 +42,80 @@ class Memory:
         pass
 
 
+class FeatureMap(Protocol):
+    """What makes Φ of the vectors ``X``."""
+
+    @property
+    def n_features_out(self) -> int: ...
+
+    def __call__(self, X: Array, out: Array | None = None) -> Array: ...
+
+
 class Block:
     """Rows that lie together: arrays by name, the first axis of each being the row.
 
     The arrays may be longer than the ``n`` rows in use; the spare rows are room for later ones.
+
+    A block with a ``feature_map`` need not have ``Phi``: it is made of ``X`` when all of it is first asked
+    for. An update that takes no step, as after a small change, asks for some rows only (`features`).
     """
 
-    def __init__(self, n: int, **arrays: Array) -> None:
+    def __init__(self, n: int, feature_map: FeatureMap | None = None, /, **arrays: Array) -> None:
         self.n = n
         self.n_shared = 0  # rows that another view of the arrays may have in use
+        self.feature_map = feature_map
+        self.store: Store = Memory()  # where a Φ that is made goes
         self.arrays: dict[str, Array] = arrays
         self.scratch: dict[str, Array] = {}  # what a running solve keeps here; never saved
 
     def __getitem__(self, name: str) -> Array:
+        if name == "Phi" and not self.has_features:
+            self._make_features()
         return self.arrays[name][: self.n]
+
+    @property
+    def has_features(self) -> bool:
+        return "Phi" in self.arrays
+
+    @property
+    def n_features(self) -> int:
+        if self.has_features:
+            return int(self.arrays["Phi"].shape[1])
+        assert self.feature_map is not None
+        return self.feature_map.n_features_out
+
+    def features(self, rows: slice | Array) -> Array:
+        """Φ of some rows; where there is none, it is made of these alone."""
+        if self.has_features:
+            return self["Phi"][rows]
+        assert self.feature_map is not None
+        return self.feature_map(self["X"][rows])
+
+    def _make_features(self) -> None:
+        assert self.feature_map is not None
+        X = self["X"]
+        Phi = self.store.empty((len(self.arrays["X"]), self.n_features), np.float32)
+        self.feature_map(X, Phi[: self.n])
+        self.arrays["Phi"] = Phi
 
     @property
     def room(self) -> int:
         """How many rows can be written behind the last; none over rows that the other view still has."""
-        return 0 if self.n < self.n_shared else len(self.arrays["Phi"]) - self.n
+        return 0 if self.n < self.n_shared else len(self.arrays["Y"]) - self.n
 
     def copy(self) -> Block:
         """A second view of the same rows: it may shrink, grow or be given new arrays on its own."""
-        twin = Block(self.n, **self.arrays)
+        twin = Block(self.n, self.feature_map, **self.arrays)
+        twin.store = self.store
         twin.n_shared = self.n
         return twin
 
     def append(self, table: dict[str, Array], rows: Array | None = None) -> None:
         """Write rows into the spare room: all of a table, or those with these numbers."""
-        n = self.n + len(table["Phi"] if rows is None else rows)
+        n = self.n + len(table["Y"] if rows is None else rows)
         for name, values in table.items():
+            if name not in self.arrays:
+                continue  # Φ is not there yet
             room = self.arrays[name][self.n : n]
             if rows is not None and values.dtype == room.dtype:
                 np.take(values, rows, axis=0, out=room, mode="clip")  # straight there; other modes buffer
@@ -119,14 +163,14 @@ class RowBlocks:
     def __iter__(self) -> Iterator[Block]:
         for block in self.blocks:
             yield block
-            self.store.release(block.arrays["Phi"])
+            self._release(block)
 
     def __len__(self) -> int:
         return sum(block.n for block in self.blocks)
 
     @property
     def n_features(self) -> int:
-        return int(self.blocks[0].arrays["Phi"].shape[1])
+        return self.blocks[0].n_features
 
     @property
     def n_bits(self) -> int:
@@ -193,8 +237,12 @@ class RowBlocks:
 
     def _visit(self, block: Block, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         result = function(block, *args)
-        self.store.release(block.arrays["Phi"])
+        self._release(block)
         return result
+
+    def _release(self, block: Block) -> None:
+        if block.has_features:
+            self.store.release(block.arrays["Phi"])
 
     def column(self, name: str) -> Array:
         """A row array over all blocks, in one piece."""

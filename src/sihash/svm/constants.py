@@ -23,6 +23,7 @@ PAIRS = 10  # curvature pairs of L-BFGS: matters beyond ten steps only
 LENGTH_ROWS = 5_000  # rows that a step's length is read off
 POOR = 0.1  # of the promised gain: a step that gains less had its length from too few rows
 MAX_STEPS = 200
+AIM = 0.8  # of what a bit may lack: so far it goes once it takes steps; else 1 % more rows move half the bits
 NEGLIGIBLE = 1e-6  # share of F(0) = C n below which a gap does not matter: an optimum may be next to nothing
 EXCESS, PRICE = 2.0, 0.125  # what is left, in predicted gains of the next step and in prices of smoothing
 

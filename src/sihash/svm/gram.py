@@ -96,9 +96,11 @@ def sample_product(Phi: Array, every: int) -> Array:
 def _of_part(rows: RowBlocks, every: int) -> Array:
     """Blocks go together in runs whose samples are about a block: short products are slow."""
 
+    chosen = slice(None, None, every)
+
     def product(run: list[int]) -> Array:
         some = RowBlocks([rows.blocks[k] for k in run], rows.store)
-        A = np.concatenate([block["Phi"][::every].copy() for block in some])  # read before it is let go
+        A = np.concatenate([block.features(chosen).copy() for block in some])  # read before it is let go
         return A.T @ A
 
     runs = [list(range(k, min(k + every, len(rows.blocks)))) for k in range(0, len(rows.blocks), every)]

@@ -24,7 +24,8 @@ and Vandenberghe 2004, section 9.5), is known before the step. Twice that, divid
 a share of those that H counts on (few, where data separate well), is what the bit still lacks, near enough;
 and never more than ``½‖r‖²``, as ``F`` is strongly convex. With what smoothing costs it is the estimated
 excess ``F(w) − min F``. A bit is done when that is at most ``tol`` times its objective, which counts for at
-least ``least · F(0)``. If smoothing is the larger part, the band is narrowed. The estimate was within a
+least ``least · F(0)``. A bit that takes steps goes a little further, so that a small change leaves it good
+enough. If smoothing is the larger part, the band is narrowed. The estimate was within a
 factor of four where it was held against proofs (tests/svm/test_certificate.py says where it is not);
 `sihash.svm.certificate` proves bounds.
 
@@ -44,6 +45,7 @@ from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.constants import (
+    AIM,
     EXCESS,
     KAPPA,
     LENGTH_ROWS,
@@ -199,6 +201,7 @@ def solve(
         excess[bits] = np.minimum(left + price, svms.upper()[bits])  # F is never below 0
         history.step(svms.upper(), excess)
         allowed = tol * np.maximum(svms.upper(), least * svms.at_zero)[bits]
+        allowed[n_steps[bits] > 0] *= AIM
         still = excess[bits] > np.maximum(allowed, NEGLIGIBLE * svms.at_zero)
         pairs.keep(still)
         bits, r, left, price, allowed = bits[still], r[still], left[still], price[still], allowed[still]
@@ -367,7 +370,10 @@ class GradientCounter(RowCounter):
         return None if self.every is None else (sample_product(Phi, self.every), len(Phi))
 
     def enter(self, block: Block, rows: slice | Array) -> Sums | None:
-        Phi, Y = block["Phi"][rows], block["Y"][rows]
-        return hinge_sums(Phi, Y, Phi @ self.W, self.width) if len(Y) and self.counts else None
+        Y = block["Y"][rows]
+        if not len(Y) or not self.counts:
+            return None
+        Phi = block.features(rows)
+        return hinge_sums(Phi, Y, Phi @ self.W, self.width)
 
     leave = enter

@@ -157,7 +157,7 @@ class RowCounter:
 
     def scores(self, block: Block, rows: slice | Array = slice(None)) -> Array:
         """Scores of rows by the present weights, rows × m."""
-        return block["Phi"][rows] @ self.W
+        return block.features(rows) @ self.W
 
     def enter(self, block: Block, rows: slice | Array) -> Sums | None:
         """Count rows in that were just written to a block, or whose signs were."""

@@ -108,7 +108,7 @@ async function deleteClass(label, n) {
   await change(() => remove("/v1/classes", { label }), `The class ${label} is deleted.`);
 }
 
-/** Do something that writes, then look at the database anew. */
+/** Do something that writes, then look at the database again. */
 async function change(work, sentence) {
   showError("add-error", null);
   try {

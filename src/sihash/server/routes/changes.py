@@ -10,12 +10,13 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
 
 from sihash.database.answers import AddReport, RelabelReport
-from sihash.database.written_labels import written_labels
+from sihash.database.label_text import written_labels
 from sihash.features import BadImage
 from sihash.server.bodies import MAX_IMAGE
-from sihash.server.documentation import IMAGE_BODY, TOKEN, problems
+from sihash.server.documentation import IMAGE_BODY, NEEDS_TOKEN, problems
 from sihash.server.models import (
     AddAnswer,
     Batch,
@@ -38,13 +39,13 @@ from sihash.server.models import (
 )
 from sihash.server.routes.searching import ItemId
 from sihash.server.service import Service, service_of
-from sihash.server.updates import AlreadyRunning
+from sihash.server.updates import AlreadyRunning, TooManyFollow, Updates
+from sihash.server.uploads import Allowance
 
 router = APIRouter(prefix="/v1", tags=["changes"])
-MAX_FOLLOWERS = 100
 
 
-@router.post("/token", response_model=Health, responses=problems(), openapi_extra=TOKEN)
+@router.post("/token", response_model=Health, responses=problems(), openapi_extra=NEEDS_TOKEN)
 async def check_token() -> BaseModel:
     """Does nothing but need the token."""
     return Health(status="ok")
@@ -57,7 +58,7 @@ async def check_token() -> BaseModel:
     "/items",
     response_model=AddAnswer,
     responses=problems(408, 409, 413, 415, 422, 503),
-    openapi_extra={**IMAGE_BODY, **TOKEN},
+    openapi_extra={**IMAGE_BODY, **NEEDS_TOKEN},
 )
 async def add_image(
     request: Request,
@@ -79,7 +80,7 @@ async def add_image(
     "/items/batch",
     response_model=AddAnswer,
     responses=problems(408, 409, 413, 422, 503),
-    openapi_extra=TOKEN,
+    openapi_extra=NEEDS_TOKEN,
 )
 async def add_batch(request: Request, batch: Batch) -> BaseModel:
     """Add images or vectors, all or none of them; those that cannot be used are named in the answer."""
@@ -90,7 +91,8 @@ async def add_batch(request: Request, batch: Batch) -> BaseModel:
         return await _add(service, _matrix(batch), batch.items, batch.replace)
     if any(item.image is None or item.vector is not None for item in batch.items):
         raise HTTPException(422, "Expected items with an image each, or with a vector each.")
-    images = [await _checked_image(service, item.image or "") for item in batch.items]
+    allowance = service.allowance()
+    images = [await _checked_image(service, item.image or "", allowance) for item in batch.items]
     good = [k for k, image in enumerate(images) if isinstance(image, bytes)]
     bad = [
         Rejected(name=_name(k, batch.items[k]), reason=str(image))
@@ -113,7 +115,7 @@ def _matrix(batch: Batch) -> Any:
         return np.array([item.vector for item in batch.items], dtype=np.float32)
 
 
-async def _checked_image(service: Service, text: str) -> bytes | BadImage:
+async def _checked_image(service: Service, text: str, allowance: Allowance) -> bytes | BadImage:
     """The bytes of an image that can be decoded within the limits, or the reason why not."""
     try:
         data = base64.b64decode(text, validate=True)
@@ -122,7 +124,7 @@ async def _checked_image(service: Service, text: str) -> bytes | BadImage:
     try:
         if len(data) > MAX_IMAGE:
             raise BadImage(f"larger than the {MAX_IMAGE >> 20} MiB allowed")
-        await service.decoders.decode(data, service.at_least)
+        await service.decoders.check(data, service.at_least, allowance)
         return data
     except BadImage as reason:
         return reason
@@ -158,7 +160,7 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replace: b
 
 
 @router.delete(
-    "/items/{id}", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=TOKEN
+    "/items/{id}", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
 )
 async def remove_item(request: Request, id: ItemId) -> BaseModel:
     """Remove an item. It is not found any more when the answer is there."""
@@ -170,7 +172,7 @@ async def remove_item(request: Request, id: ItemId) -> BaseModel:
     "/items/remove",
     response_model=RemoveAnswer,
     responses=problems(404, 408, 413, 422, 503),
-    openapi_extra=TOKEN,
+    openapi_extra=NEEDS_TOKEN,
 )
 async def remove_items(request: Request, order: Ids) -> BaseModel:
     """Remove several items, all or none."""
@@ -179,7 +181,7 @@ async def remove_items(request: Request, order: Ids) -> BaseModel:
 
 
 @router.delete(
-    "/classes", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=TOKEN
+    "/classes", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
 )
 async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
     """Remove a class with all its items; the hash functions forget it with the next update."""
@@ -192,7 +194,7 @@ async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -
     "/items/relabel",
     response_model=RelabelAnswer,
     responses=problems(404, 408, 413, 422, 503),
-    openapi_extra=TOKEN,
+    openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
     """Give items another label, all or none. Searches go by it when the answer is there."""
@@ -208,7 +210,7 @@ async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
     "/classes/relabel",
     response_model=RelabelAnswer,
     responses=problems(404, 408, 413, 422, 503),
-    openapi_extra=TOKEN,
+    openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseModel:
     """Give all items of some classes another label: several become one, or one gets another name."""
@@ -241,7 +243,7 @@ async def versions(request: Request) -> BaseModel:
     return version_models(found, info["undoable"] is not None)
 
 
-@router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=TOKEN)
+@router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=NEEDS_TOKEN)
 async def undo(request: Request) -> BaseModel:
     """Take back the last addition, removal, relabelling or update."""
     service = service_of(request)
@@ -257,7 +259,7 @@ async def undo(request: Request) -> BaseModel:
     status_code=202,
     response_model=UpdateState,
     responses=problems(408, 409, 413, 422),
-    openapi_extra=TOKEN,
+    openapi_extra=NEEDS_TOKEN,
 )
 async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
     """Start learning from what has changed, in a process of its own. Searches go on meanwhile."""
@@ -283,7 +285,22 @@ async def update_state(request: Request) -> BaseModel:
 )
 async def update_events(request: Request) -> StreamingResponse:
     """The same as server-sent events: now, and whenever it changes."""
-    service = service_of(request)
-    if service.updates.n_followers >= MAX_FOLLOWERS:
-        raise HTTPException(503, "Too many follow the update already; try again later.")
-    return StreamingResponse(service.updates.events(), media_type="text/event-stream")
+    try:
+        return EventStream(service_of(request).updates)
+    except TooManyFollow:
+        raise HTTPException(503, "Too many follow the update already; try again later.") from None
+
+
+class EventStream(StreamingResponse):
+    """Has a place among the followers from its making on, so that no two can take the last one."""
+
+    def __init__(self, updates: Updates) -> None:
+        updates.join()
+        self._updates = updates
+        super().__init__(updates.events(), media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._updates.leave()

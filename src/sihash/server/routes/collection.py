@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
@@ -26,7 +26,7 @@ from sihash.server.service import service_of
 
 router = APIRouter(prefix="/v1", tags=["collection"])
 # What browsers show, by how it begins.
-FORMATS = {
+SHOWN_FORMATS = {
     b"\xff\xd8\xff": "image/jpeg",
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"GIF8": "image/gif",
@@ -34,8 +34,11 @@ FORMATS = {
     b"BM": "image/bmp",
 }
 NONE_KEPT = {204: {"description": "There is the item, and no such picture of it"}}
-THUMBNAIL = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
-ORIGINAL = {200: {"content": {kind: {} for kind in FORMATS.values()}, "description": "The file"}, **NONE_KEPT}
+THUMBNAIL_ANSWER = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
+ORIGINAL = {
+    200: {"content": {kind: {} for kind in SHOWN_FORMATS.values()}, "description": "The file"},
+    **NONE_KEPT,
+}
 
 
 @router.get("/info", response_model=InfoAnswer, responses=problems())
@@ -123,16 +126,23 @@ def _item(database: ImageDatabase, text: str) -> Item:
     return database.item(database.id_of(text))
 
 
+def _with_file(
+    database: ImageDatabase, text: str, which: Literal["thumbnail", "original"]
+) -> tuple[Item, bytes | None]:
+    """An item and a picture of it. The item first: what was removed is not shown either."""
+    item = _item(database, text)
+    return item, getattr(database, which)(item.id)
+
+
 @router.get(
     "/items/{id}/thumbnail",
     response_class=Response,
-    responses={**problems(404, 422), **THUMBNAIL},  # type: ignore[dict-item]
+    responses={**problems(404, 422), **THUMBNAIL_ANSWER},  # type: ignore[dict-item]
 )
 async def thumbnail(request: Request, id: ItemId) -> Response:
     """A small picture of an item; 204 if none was kept."""
-    database = service_of(request).database
-    found = await asyncio.to_thread(_item, database, id)  # what was removed is not shown either
-    return _picture(found, await asyncio.to_thread(database.thumbnail, found.id), "image/jpeg")
+    found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "thumbnail")
+    return _picture(found, data, "image/jpeg")
 
 
 @router.get(
@@ -142,10 +152,8 @@ async def thumbnail(request: Request, id: ItemId) -> Response:
 )
 async def original(request: Request, id: ItemId) -> Response:
     """The file that an item was made of; 204 if it is gone, altered, or of a format that browsers lack."""
-    database = service_of(request).database
-    found = await asyncio.to_thread(_item, database, id)
-    data = await asyncio.to_thread(database.original, found.id)
-    kind = next((kind for start, kind in FORMATS.items() if (data or b"").startswith(start)), None)
+    found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "original")
+    kind = next((kind for start, kind in SHOWN_FORMATS.items() if (data or b"").startswith(start)), None)
     return _picture(found, data if kind else None, kind or "")
 
 

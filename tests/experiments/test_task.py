@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sihash.experiments import available
-from sihash.experiments.problem import load_problem
+from sihash.experiments.task import load_task
 
 
 def write_nuswide(folder, n_train=300, n_test=100):
@@ -41,14 +41,14 @@ def test_what_is_there_is_found(own_places):
 
 def test_nuswide_from_its_official_files(own_places):
     write_nuswide(own_places / "nuswide")
-    problem = load_problem("nuswide", 200, None)
-    assert problem.train.X.shape == (200, 500)
-    assert problem.train.X.dtype == np.float32
-    assert set(problem.classes) <= set(range(10))
+    task = load_task("nuswide", 200, None)
+    assert task.train.X.shape == (200, 500)
+    assert task.train.X.dtype == np.float32
+    assert set(task.classes) <= set(range(10))
 
 
 def test_a_cut_is_the_same_every_time():
-    one, two = load_problem("digits", 100, 50), load_problem("digits", 100, 50)
+    one, two = load_task("digits", 100, 50), load_task("digits", 100, 50)
     assert np.array_equal(one.train.X, two.train.X)
     assert len(one.test) == 50
     assert len(set(one.train.y)) == 10
@@ -57,21 +57,21 @@ def test_a_cut_is_the_same_every_time():
 def test_vectors_without_a_test_part_are_split(tmp_path):
     X, y = np.random.default_rng(0).normal(size=(50, 4)), np.arange(50) % 2
     np.savez(tmp_path / "mine.npz", X=X, y=y)
-    problem = load_problem(str(tmp_path / "mine.npz"), None, None)
-    assert (len(problem.train), len(problem.test)) == (40, 10)
-    together = np.concatenate([problem.train.X, problem.test.X])
+    task = load_task(str(tmp_path / "mine.npz"), None, None)
+    assert (len(task.train), len(task.test)) == (40, 10)
+    together = np.concatenate([task.train.X, task.test.X])
     assert np.array_equal(np.sort(together[:, 0]), np.sort(X[:, 0].astype(np.float32)))
 
 
 def test_labels_are_needed(tmp_path):
     np.savez(tmp_path / "bare.npz", X=np.zeros((20, 3)))
     with pytest.raises(ValueError, match="has no labels"):
-        load_problem(str(tmp_path / "bare.npz"), None, None)
+        load_task(str(tmp_path / "bare.npz"), None, None)
 
 
 def test_subsets_differ_by_seed_and_not_by_call():
-    problem = load_problem("digits", None, None)
-    a, b, c = problem.subset(30, 0), problem.subset(30, 0), problem.subset(30, 1)
+    task = load_task("digits", None, None)
+    a, b, c = task.subset(30, 0), task.subset(30, 0), task.subset(30, 1)
     assert np.array_equal(a.X, b.X)
     assert not np.array_equal(a.X, c.X)
-    assert problem.subset(None, 0) is problem.train
+    assert task.subset(None, 0) is task.train

@@ -21,7 +21,7 @@ SMALLEST_TOL = 1e-9  # products in float32 do not certify much less
 
 
 def n_bits_for(n_classes: int) -> int:
-    """Bits for so many classes where nobody says: 8 for every doubling, in steps of 32.
+    """The default number of bits for ``n_classes``: 8 for every doubling, in steps of 32.
 
     On held-out rows of CLINC150 (150 classes) and Tiny-ImageNet (200) 64 bits gave 0.963 and 0.276 mAP where
     32 gave 0.950 and 0.232; with ten classes 64 gain nothing over 32.
@@ -30,7 +30,7 @@ def n_bits_for(n_classes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Hyperparameters:
     """See the parameters of `SIH`."""
 
     n_bits: int
@@ -59,7 +59,7 @@ class Settings:
         solver: str,
         codebook: str | Array,
         training_rows: Any,
-    ) -> Settings:
+    ) -> Hyperparameters:
         """From the parameters of `SIH`; senseless ones are refused."""
         check_count("n_bits", n_bits)
         if n_bits > MOST_BITS:

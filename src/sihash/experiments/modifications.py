@@ -1,4 +1,4 @@
-"""A collection changes: go on with the old hash functions, learn anew, or update. The paper's Figures 4 to 6.
+"""A collection changes: keep the hash functions, learn from scratch, or update. The paper's Figures 4 to 6.
 
 The four modifications, each from or to a smaller collection drawn at random: classes join or leave, images
 join or leave. Passive, from scratch and incremental are scored on the test rows of the final collection.
@@ -15,9 +15,9 @@ from sihash.evaluation import leave_one_out
 from sihash.experiments import selection
 from sihash.experiments.lab import Lab, Result, Run
 from sihash.experiments.methods import METHODS
-from sihash.experiments.problem import Problem, Rows
 from sihash.experiments.records import Key
 from sihash.experiments.scales import Scale
+from sihash.experiments.task import Rows, Task
 from sihash.experiments.timing import Seconds, timed
 from sihash.hashing import SIH, Change, incremental
 
@@ -61,10 +61,10 @@ class Draw:
     classes: Array
 
 
-def draw(problem: Problem, kind: str, point: float, seed: int) -> Draw:
+def draw(task: Task, kind: str, point: float, seed: int) -> Draw:
     """Random classes, or random images of every class."""
     rng = np.random.RandomState(1000 + seed)
-    classes, y = problem.classes, problem.train.y
+    classes, y = task.classes, task.train.y
     if kind.endswith("classes"):
         chosen = np.sort(rng.permutation(classes)[: int(point)])
         return Draw(np.isin(y, chosen), chosen)
@@ -75,24 +75,24 @@ def draw(problem: Problem, kind: str, point: float, seed: int) -> Draw:
 
 def compare(lab: Lab, data: str, kind: str, point: float, repeat: int) -> Result:
     """The three strategies at one point. The fit on all rows serves every point of a repeat."""
-    problem = lab.problem(data)
-    rows = np.arange(len(problem.train))
-    drawn = draw(problem, kind, point, repeat)
+    task = lab.task(data)
+    rows = np.arange(len(task.train))
+    drawn = draw(task, kind, point, repeat)
 
     def fit(own: Array) -> Timed:
-        hasher, X, y = new_hasher(lab, data, repeat), problem.train.X[own], problem.train.y[own]
+        hasher, X, y = new_hasher(lab, data, repeat), task.train.X[own], task.train.y[own]
         return timed(lambda: hasher.fit(X, y, ids=own.tolist()))
 
     whole = lab.keep(("whole", (data, repeat)), lambda: fit(rows))
     small = fit(rows[drawn.inside])
     if kind.startswith("add"):
-        before, scratch, asked = small, whole, problem.test
+        before, scratch, asked = small, whole, task.test
         outside = ~drawn.inside
-        change = Change(problem.train.X[outside], problem.train.y[outside], ids=rows[outside].tolist())
+        change = Change(task.train.X[outside], task.train.y[outside], ids=rows[outside].tolist())
     else:
         before, scratch = whole, small
-        asked = problem.test[np.isin(problem.test.y, drawn.classes)]
-        change = _removal(problem, drawn, kind)
+        asked = task.test[np.isin(task.test.y, drawn.classes)]
+        change = _removal(task, drawn, kind)
     updated = timed(lambda: incremental(before[0], change))
     return {
         "n_before": len(before[0].ids_),
@@ -104,9 +104,9 @@ def compare(lab: Lab, data: str, kind: str, point: float, repeat: int) -> Result
     }
 
 
-def _removal(problem: Problem, drawn: Draw, kind: str) -> Change:
+def _removal(task: Task, drawn: Draw, kind: str) -> Change:
     if kind == "remove_classes":
-        return Change(remove_classes=np.setdiff1d(problem.classes, drawn.classes).tolist())
+        return Change(remove_classes=np.setdiff1d(task.classes, drawn.classes).tolist())
     return Change(remove_ids=np.flatnonzero(~drawn.inside).tolist())
 
 

@@ -1,8 +1,10 @@
-"""Names and labels as the database keeps them."""
+"""Names and labels as the database keeps them, and which labels a text stands for."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import numpy as np
 from sihash.database.answers import Label
 from sihash.database.errors import DatabaseError
 
-LONGEST = 1000  # characters of a name, a label or an id
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
+LONGEST_TEXT = 1000  # characters of a name, a label or an id
 
 
 def printable(name: str) -> str:
@@ -39,9 +42,9 @@ def _half(text: str) -> DatabaseError:
 
 
 def _not_too_long(text: str) -> str:
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TEXT:
         raise DatabaseError(
-            f"Names, labels and ids have at most {LONGEST:,} characters; got one of {len(text):,} that "
+            f"Names, labels and ids have at most {LONGEST_TEXT:,} characters; got one of {len(text):,} that "
             f"begins with {text[:40]!r}."
         )
     return text
@@ -66,3 +69,20 @@ def plain_label(label: Any) -> Label:
     if label is None or (isinstance(label, int) and not isinstance(label, bool)):
         return label
     raise DatabaseError(f"Labels must be text or whole numbers, or None for unlabelled; got {label!r}.")
+
+
+def written_labels(known: Collection[Label], texts: Iterable[str | None]) -> list[Label]:
+    """Which of the ``known`` labels texts stand for: a class may be the number 9 where a user writes "9".
+
+    A text that is no label yet is a number if all labels are, and it looks like one.
+    """
+    by_text = {str(label): label for label in known}
+    by_text |= {label: label for label in known if isinstance(label, str)}  # "9" is itself before it is 9
+    all_numbers = bool(known) and all(isinstance(label, int) for label in known)
+
+    def label_of(text: str | None) -> Label:
+        if text is None or text in by_text:
+            return None if text is None else by_text[text]
+        return int(text) if all_numbers and WHOLE_NUMBER.fullmatch(text) else text
+
+    return [label_of(text) for text in texts]

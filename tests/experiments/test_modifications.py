@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sihash.experiments import changes, selection, stream
+from sihash.experiments import modifications, selection, stream
 from sihash.experiments.lab import Lab
-from sihash.experiments.problem import load_problem
 from sihash.experiments.records import Records
 from sihash.experiments.scales import SMOKE
+from sihash.experiments.task import load_task
 
 SCALE = dataclasses.replace(
     SMOKE, n_train=500, n_test=200, n_anchors=60, bits=16, widths=(0.6,), margins=(16.0,), n_updates=9
@@ -25,58 +25,58 @@ def lab(tmp_path_factory):
     return lab
 
 
-@pytest.mark.parametrize("kind", changes.KINDS)
+@pytest.mark.parametrize("kind", modifications.KINDS)
 def test_draws(kind):
-    problem = load_problem("digits", 500, None)
+    task = load_task("digits", 500, None)
     point = 4 if kind.endswith("classes") else 0.3
-    drawn = changes.draw(problem, kind, point, 0)
-    inside = problem.train.y[drawn.inside]
+    drawn = modifications.draw(task, kind, point, 0)
+    inside = task.train.y[drawn.inside]
     if kind.endswith("classes"):
         assert set(inside) == set(drawn.classes)
         assert len(drawn.classes) == 4
-        assert drawn.inside.sum() == np.isin(problem.train.y, drawn.classes).sum()
+        assert drawn.inside.sum() == np.isin(task.train.y, drawn.classes).sum()
     else:
         assert drawn.inside.sum() == 150
         assert len(drawn.classes) == 10
-    assert np.array_equal(drawn.inside, changes.draw(problem, kind, point, 0).inside)
-    assert not np.array_equal(drawn.inside, changes.draw(problem, kind, point, 1).inside)
+    assert np.array_equal(drawn.inside, modifications.draw(task, kind, point, 0).inside)
+    assert not np.array_equal(drawn.inside, modifications.draw(task, kind, point, 1).inside)
 
 
-@pytest.mark.parametrize("kind", changes.KINDS)
+@pytest.mark.parametrize("kind", modifications.KINDS)
 def test_strategies_side_by_side(lab, kind):
     point = 5 if kind.endswith("classes") else 0.5
-    result = changes.compare(lab, "digits", kind, point, 0)
-    small = int(changes.draw(lab.problem("digits"), kind, point, 0).inside.sum())
+    result = modifications.compare(lab, "digits", kind, point, 0)
+    small = int(modifications.draw(lab.task("digits"), kind, point, 0).inside.sum())
     sizes = (small, 500) if kind.startswith("add") else (500, small)
     assert (result["n_before"], result["n_after"]) == sizes
-    assert set(changes.STRATEGIES) <= set(result)
+    assert set(modifications.STRATEGIES) <= set(result)
     assert result["incremental"]["mAP"] > 0.6
     if kind == "add_classes":
         assert result["incremental"]["mAP"] > result["passive"]["mAP"] + 0.05
 
 
 def test_deleting_classes_asks_only_for_those_left(lab):
-    few = changes.compare(lab, "digits", "remove_classes", 2, 0)
+    few = modifications.compare(lab, "digits", "remove_classes", 2, 0)
     assert len(few["classes"]) == 2
     assert few["passive"]["mAP"] > 0.9, "two digits are easier to tell apart than ten"
 
 
 class TestStream:
     def test_the_collection_follows_its_changes(self):
-        problem = load_problem("digits", None, None)
-        now = stream.Collection.start(problem, 0)
+        task = load_task("digits", None, None)
+        now = stream.LiveCollection.start(task, 0)
         seen = set()
         for kind in stream._kinds(np.random.RandomState(0), 40):
             before = now.inside.copy()
-            kind, rows, gone = now.next_change(kind, problem.classes.tolist())
+            kind, rows, gone = now.next_change(kind, task.classes.tolist())
             seen.add(kind)
             changed = np.flatnonzero(before != now.inside)
             assert np.array_equal(np.sort(rows), changed)
             assert now.inside[rows].all() == kind.startswith("add")
             assert not set(gone) & set(now.classes)
-            assert set(problem.train.y[now.inside]) == set(now.classes)
+            assert set(task.train.y[now.inside]) == set(now.classes)
             assert len(now.classes) >= 2
-        assert seen == set(changes.KINDS)
+        assert seen == set(modifications.KINDS)
 
     def test_every_update_is_scored(self, lab):
         steps = stream.live(lab, "digits")["steps"]
@@ -84,4 +84,4 @@ class TestStream:
         assert all(step["incremental"] > 0.5 for step in steps)
         compared = [n for n, step in enumerate(steps, 1) if "scratch" in step]
         assert compared == list(range(SCALE.scratch_every, SCALE.n_updates + 1, SCALE.scratch_every))
-        assert {step["kind"] for step in steps} == set(changes.KINDS)
+        assert {step["kind"] for step in steps} == set(modifications.KINDS)

@@ -11,7 +11,7 @@ from sihash.server.documentation import problems
 from sihash.server.models import Health, Ready
 from sihash.server.service import service_of
 
-router = APIRouter(tags=["upkeep"])
+router = APIRouter(tags=["maintenance"])
 METRICS = {200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}}
 
 

@@ -11,8 +11,13 @@ from sihash import datasets
 from sihash._typing import Array
 from sihash.datasets import loading, places
 
-FEATURES: dict[str, str | None] = {"cifar10": "gist", "mnist": "pixels", "nuswide": None, "digits": "pixels"}
-N_PARTS = 5  # a fold holds out one part of so many
+FEATURES_OF: dict[str, str | None] = {
+    "cifar10": "gist",
+    "mnist": "pixels",
+    "nuswide": None,
+    "digits": "pixels",
+}
+N_PARTS = 5  # a fold holds out one of these parts
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Task:
     """A data set as the experiments see it. Nothing but a final score may look at ``test``."""
 
     name: str
@@ -42,7 +47,7 @@ class Problem:
         return np.unique(self.train.y)
 
     def subset(self, n_train: int | None, seed: int) -> Rows:
-        """So many training rows drawn uniformly, or all of them for None."""
+        """``n_train`` training rows drawn uniformly, or all of them for None."""
         if n_train is None or n_train >= len(self.train):
             return self.train
         return self.train[np.random.RandomState(seed).permutation(len(self.train))[:n_train]]
@@ -56,26 +61,33 @@ def folds(train: Rows, n_folds: int) -> Iterator[tuple[Rows, Rows]]:
         yield train[rest], train[parts[k]]
 
 
-def load_problem(
+def load_task(
     name: str,
     n_train: int | None,
     n_test: int | None,
     progress: Callable[[int, int | None], None] | None = None,
-) -> Problem:
-    """A data set by name or path, cut to at most ``n_train`` and ``n_test`` rows (a fixed random draw)."""
-    data = datasets.load(name, _features(name), progress=progress)
-    if data.y_train is None or data.y_test is None or np.ndim(data.y_train) != 1:
-        raise ValueError(f"{name} has no labels, one a row; supervised hashing learns from them.")
+    *,
+    features: str | None = None,
+    several: bool = False,
+) -> Task:
+    """A data set by name or path, cut to at most ``n_train`` and ``n_test`` rows (a fixed random draw).
+
+    ``features`` are those of images, by default the usual ones of the data set. With ``several``, rows may
+    have several labels: ``y`` are then indicators (n × n_labels, 0 and 1).
+    """
+    data = datasets.load(name, features or _features(name), progress=progress)
+    if data.y_train is None or data.y_test is None or (np.ndim(data.y_train) != 1 and not several):
+        raise ValueError(f"{name} has no labels, one per row; supervised hashing learns from them.")
     train, test = Rows(data.X_train, data.y_train), Rows(data.X_test, data.y_test)
     if not len(test):
         rest, held_out = next(folds(train, 1))
         train, test = rest, held_out
-    return Problem(name, _cut(train, n_train), _cut(test, n_test))
+    return Task(name, _cut(train, n_train), _cut(test, n_test))
 
 
 def _features(name: str) -> str | None:
-    if name in FEATURES:
-        return FEATURES[name]
+    if name in FEATURES_OF:
+        return FEATURES_OF[name]
     return None if loading.read(name).holds_vectors else "gist"
 
 

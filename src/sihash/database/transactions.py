@@ -19,6 +19,7 @@ from sihash.database.columns import check_kinds, joined
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import largest_number
+from sihash.database.label_text import plain_label
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.present import Collected, ids_of_numbers
@@ -28,7 +29,6 @@ from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Nothing, Source, VectorSource
-from sihash.database.texts import plain_label
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
@@ -40,7 +40,7 @@ from sihash.database.writer import (
     write_sketcher,
     writing,
 )
-from sihash.hashing.settings import n_bits_for
+from sihash.hashing.hyperparameters import n_bits_for
 from sihash.hashing.training_sample import Budget
 from sihash.kernel import mean_of_rows
 from sihash.ranking import Sketcher
@@ -60,7 +60,7 @@ def create(
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1.
 
-    Codes have ``n_bits``; None means as many as suit the number of classes.
+    Codes have ``n_bits``; None means that the number of classes decides.
     """
     with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():

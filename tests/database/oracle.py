@@ -1,0 +1,271 @@
+"""What a database must hold and answer, by plain dictionaries and loops: the oracle of `simulator`."""
+
+from __future__ import annotations
+
+import hashlib
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import small
+
+from sihash.codes import unpack
+from sihash.ranking.score import FLOOR, SAME, VOTERS
+from sihash.splitmix import mixed
+
+POOL, POOL_LABELS = small.rows(60, seed=77, classes=5)  # all vectors that there are
+NEAR = 1e-6  # scores that differ by less may come in either order, unless the vectors are the same
+
+
+def content(row: int) -> str:
+    return hashlib.sha256(POOL[row].tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An item: its number for life, its vector (a row of `POOL`), what is known of it."""
+
+    number: int
+    row: int
+    label: Any
+    columns: dict = field(default_factory=dict)
+
+    @property
+    def said(self) -> tuple:
+        return self.label, content(self.row), self.columns
+
+
+@dataclass
+class State:
+    """What is there at one moment: things by id, and codes by number.
+
+    ``learned`` has the labels by number that the version in force was learned from, ``words`` the version at
+    which its words were drawn, ``first_new`` the first number that it had not seen.
+    """
+
+    things: dict
+    version: int
+    learned: dict
+    words: int
+    first_new: int
+    codes: dict
+
+    def copy(self) -> State:
+        own = copy(self)
+        own.things, own.learned, own.codes = dict(self.things), dict(self.learned), dict(self.codes)
+        return own
+
+    def labelled(self) -> dict:
+        return {thing.number: thing.label for thing in self.things.values() if thing.label is not None}
+
+    def id_of(self) -> dict:
+        return {thing.number: own for own, thing in self.things.items()}
+
+
+class Oracle:
+    """A state, those that undoing leads to, and numbers that are given once."""
+
+    def __init__(self, rows, labels, undoable: int) -> None:
+        things = {k: Thing(k, row, label) for k, (row, label) in enumerate(zip(rows, labels, strict=True))}
+        n = len(things)
+        self.now = State(things, 1, {}, 1, n, {})
+        self.now.learned = self.now.labelled()
+        self.next_number, self.largest = n, -1  # the largest number that a user has given as an id
+        self.versions, self.operation, self.undoable = 1, 1, undoable
+        self.history: list[tuple[str, State, int]] = []  # kind, the state before, how often encoded again
+        self.n_again = 0
+        self.hashers: dict[int, Any] = {}
+        self.weights: dict[int, Any] = {}
+        self.mean = POOL[rows].astype(np.float64).mean(axis=0)
+
+    # Changes. Each says what the operation does, once it is committed.
+
+    def _remember(self, kind: str) -> None:
+        self.operation += 1
+        self.history.append((kind, self.now.copy(), self.n_again))
+        updates = [k for k, (each, _, _) in enumerate(self.history) if each == "update"]
+        if len(updates) > self.undoable:
+            del self.history[: updates[-self.undoable]]
+
+    def fresh(self, ids, rows, labels, columns) -> dict:
+        """What of an addition is new; without ids, content that is there is not."""
+        if ids is None:
+            there, first = {thing.row for thing in self.now.things.values()}, self.next_id
+            new = [(r, y, c) for r, y, c in zip(rows, labels, columns, strict=True) if r not in there]
+            once = [each for k, each in enumerate(new) if each[0] not in [other[0] for other in new[:k]]]
+            return {first + k: each for k, each in enumerate(once)}
+        new = dict(zip(ids, zip(rows, labels, columns, strict=True), strict=True))
+        known = {own: (thing.row, thing.label, thing.columns) for own, thing in self.now.things.items()}
+        return {own: each for own, each in new.items() if known.get(own) != each}
+
+    @property
+    def next_id(self) -> int:
+        return max(self.next_number, self.largest + 1)
+
+    def add(self, new: dict, own_ids: bool) -> None:
+        self._remember("add")
+        number = self.next_number if own_ids else self.next_id
+        for own, (row, label, columns) in new.items():
+            self.now.things.pop(own, None)
+            self.now.things[own] = Thing(number, row, label, columns)
+            self.now.codes[number] = self.hash([row])[0]
+            number += 1
+            if own_ids and isinstance(own, int):
+                self.largest = max(self.largest, own)
+        self.next_number = number
+
+    def remove(self, ids) -> None:
+        self._remember("remove")
+        for own in ids:
+            del self.now.things[own]
+
+    def relabel(self, ids, label) -> None:
+        self._remember("relabel")
+        for own in ids:
+            self.now.things[own] = replace(self.now.things[own], label=label)
+
+    def update(self, strategy, learned, first_new, hasher, weights, codes) -> None:
+        """``learned`` and ``first_new`` are of the moment at which it began, ``codes`` what was found."""
+        self._remember("update")
+        self.versions += 1
+        now, before = self.now, self.now.codes
+        was_new, now.version, now.learned, now.first_new = now.first_new, self.versions, learned, first_new
+        now.words = now.version if strategy == "relearn" else now.words
+        self.hashers[now.version], self.weights[now.version] = hasher, weights
+        for own, fresh in self.hashes().items():
+            number = now.things[own].number
+            came_meanwhile = number >= first_new and strategy != "relearn"
+            must = strategy == "relearn" or (number >= was_new and not came_meanwhile)
+            allowed = {fresh} if must else {before[number], fresh}
+            assert codes[own] in allowed, f"the code of {own!r} is of neither version"
+            now.codes[number] = codes[own]
+
+    def encode_again(self, codes, n: int, is_last: bool) -> None:
+        """``n`` commits of it; after the last one all codes are of the version in force."""
+        self.operation += n
+        self.n_again += n
+        fresh = self.hashes()
+        for own, thing in self.now.things.items():
+            known = self.now.codes[thing.number]
+            assert codes[own] in ({fresh[own]} if is_last else {known, fresh[own]})
+            self.now.codes[thing.number] = codes[own]
+
+    def undo(self, codes) -> None:
+        kind, before, n_again = self.history.pop()
+        self.operation += 1
+        if kind != "update":
+            for thing in before.things.values():
+                number = thing.number
+                if number in self.now.id_of():
+                    before.codes[number] = self.now.codes[number]
+                elif self.n_again != n_again:  # it may have been encoded again among others
+                    own = before.id_of()[number]
+                    assert codes[own] in {before.codes[number], self.hash([thing.row])[0]}
+                    before.codes[number] = codes[own]
+        self.now = before
+
+    def compact(self) -> None:
+        self.operation += 1
+        self.history.clear()
+
+    # Codes.
+
+    def hash(self, rows) -> list[bytes]:
+        hasher = self.hashers[self.now.version]
+        return [code.tobytes() for code in hasher.transform(POOL[list(rows)])] if len(rows) else []
+
+    def hashes(self) -> dict:
+        """The codes that the hash functions in force give to all things."""
+        things = self.now.things
+        return dict(zip(things, self.hash([thing.row for thing in things.values()]), strict=True))
+
+    # The order of hits.
+
+    def check_hits(self, hits, query, rank, k, radius=None, own=None, meets=lambda thing: True) -> None:
+        """The hits of a query are the best things that there are, in their order."""
+        hasher, now = self.hashers[self.now.version], self.now
+        margins = (hasher.kernel_(query[None]) @ hasher.bit_coef_.T)[0]
+        signs = np.where(margins >= 0, 1, -1)
+        bits = {
+            each: unpack(np.frombuffer(now.codes[thing.number], np.uint8)[None], len(signs))[0]
+            for each, thing in now.things.items()
+        }
+        distance = {each: int(np.sum(bits[each] != signs)) for each in now.things}
+        asked = [
+            each
+            for each, thing in now.things.items()
+            if each != own and meets(thing) and (radius is None or distance[each] <= radius)
+        ]
+        cosine = {each: self._cosine(query, POOL[now.things[each].row]) for each in asked}
+        score = self._scores(rank, asked, margins, bits, distance, cosine)
+        assert len(hits) == min(k or len(asked), len(asked))
+        for hit in hits:
+            thing = now.things[hit.id]
+            assert (hit.label, hit.columns) == (thing.label, thing.columns)
+            assert (hit.code, hit.distance) == (now.codes[thing.number], distance[hit.id])
+            assert hit.score == np.float32(score[hit.id]) or abs(hit.score - score[hit.id]) < 1e-3 * max(
+                1, abs(score[hit.id])
+            )
+            assert abs(hit.why.vector - cosine[hit.id]) < 1e-5
+        found = [hit.id for hit in hits]
+        assert len(set(found)) == len(found)
+        left = set(asked) - set(found)
+        for first, second in [
+            *pairwise(found),
+            *((f, o) for f in found[-1:] for o in left),
+        ]:
+            self._check_pair(first, second, score, cosine)
+
+    def _check_pair(self, first, second, score, cosine) -> None:
+        """``first`` may come before ``second``."""
+        a, b = self.now.things[first], self.now.things[second]
+        if a.row == b.row and score[first] == score[second]:
+            assert mixed(np.array([a.number]))[0] < mixed(np.array([b.number]))[0], "ties go by a hash"
+            return
+        gap = score[first] - score[second] or cosine[first] - cosine[second]
+        assert gap >= -NEAR, f"{first!r} came before {second!r}"
+
+    def _cosine(self, x, z) -> float:
+        x, z = x.astype(np.float64) - self.mean, z.astype(np.float64) - self.mean
+        return float(x @ z / np.sqrt((x @ x) * (z @ z)))
+
+    def _scores(self, rank, asked, margins, bits, distance, cosine) -> dict:
+        if rank == "hamming":
+            return {each: -distance[each] for each in asked}
+        if rank == "vector":
+            return cosine
+        if rank == "asymmetric":
+            return {each: float(bits[each] @ np.tanh(margins)) for each in asked}
+        hasher = self.hashers[self.now.version]
+        classes = hasher.classes_.tolist()
+        p = np.maximum(hasher.margin_proba(margins[None])[0], 1e-30)
+        of_class = {}  # probabilities of the classes of each: for certain by its label, or by its code
+        for each in asked:
+            label = self.now.things[each].label
+            if label in classes:
+                of_class[each] = np.array([float(name == label) for name in classes])
+            else:
+                of_class[each] = hasher.code_proba(bits[each][None].astype(np.float64))[0]
+        if rank == "combined" and asked:
+            p = self._with_votes(p, asked, of_class, cosine)
+        label_score = {each: min(0.0, float(np.log(of_class[each] @ p + 1e-300))) for each in asked}
+        if rank == "label":
+            return label_score
+        return {e: 1.0 if cosine[e] >= SAME else label_score[e] + cosine[e] for e in asked}
+
+    def _with_votes(self, p, asked, of_class, cosine):
+        """r of the score's definition: ∝ p^a (v + ε)^b."""
+        weights = self.weights[self.now.version]
+        votes: dict[int, list[float]] = {}
+        for each in asked:
+            weight = np.exp(weights.sharpness * (cosine[each] - max(cosine.values())))
+            votes.setdefault(int(np.argmax(of_class[each])), []).append(weight * max(of_class[each]))
+        v = np.zeros(len(p))
+        for k, given in votes.items():
+            heard = sorted(given, reverse=True)[:VOTERS]
+            v[k] = sum(heard) / len(heard)
+        log_r = weights.margins * np.log(p) + weights.votes * np.log(v / v.sum() + FLOOR)
+        r = np.exp(log_r - log_r.max())
+        return r / r.sum()
