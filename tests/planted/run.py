@@ -1,7 +1,7 @@
 """Plant each bug of this folder in a copy of the source and see that its tests notice it.
 
-``python run.py [NAME ...]``. A bug is a patch, named by what it breaks. Lines ``Tests:`` above it name the tests
-that must fail with it, and pass without it.
+``python run.py [NAME ...]``. A bug is a patch, named by what it breaks. Lines ``Tests:`` above it name the
+tests that must fail with it, and pass without it.
 """
 
 from __future__ import annotations
