@@ -150,6 +150,7 @@ class UpdatableHashFunctions(HashFunctions):
         """Train a changed training and make it, and the generator it drew from, the present ones."""
         with team():
             twin.run(report)
+        twin.keep_probabilities(self._training_to_update())
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
         return self._take(Fitted.of(twin, report, rng, self._scratch))
