@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sihash.experiments.field import HASHERS, KIND, METHODS, SEARCH, SEARCH_LABEL, VECTORS
-from sihash.experiments.records import Record, Records
+from sihash.experiments.records import Record, Records, made_by
 from sihash.experiments.report import STYLE, html_table, inline_svg
 from sihash.experiments.tables import Cell, ResultTable, TableRow, ids, numbers, title_of
 
@@ -45,12 +45,8 @@ def write_field_report(records: Records, out: Path) -> tuple[Path, list[ResultTa
 
 
 def _introduction(records: Records) -> list[str]:
-    mine = records.where(kind=KIND)
-    machines = Counter(f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in mine)
-    sources = Counter(r["versions"]["source"] for r in mine)
     return [
-        f"{len(mine)} runs on {' and '.join(machines) or 'no machine'}, by {len(sources)} state(s) of the "
-        f"source ({', '.join(sources)}).",
+        f"{made_by(records.where(kind=KIND))}.",
         NOTE,
         "Hold the pointer over a row to see the ids of the raw records (records.jsonl) behind it.",
     ]

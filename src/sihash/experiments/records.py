@@ -138,6 +138,17 @@ def commit() -> str:
         return "none"
 
 
+def made_by(records: list[Record]) -> str:
+    """The machines and states of the source that made records, in words."""
+    machines = {f"{r['machine']['processor']}, {r['machine']['cores']} cores": None for r in records}
+    sources = {r["versions"]["source"]: None for r in records}
+    commits = {r["versions"].get("commit", "none"): None for r in records}
+    return (
+        f"{len(records)} runs on {' and '.join(machines) or 'no machine'}, by {len(sources)} state(s) of the "
+        f"source ({', '.join(sources)}; commit {', '.join(commits)})"
+    )
+
+
 def _source_digest() -> str:
     digest = hashlib.sha256()
     root = Path(next(iter(sihash.__path__)))
