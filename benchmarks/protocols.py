@@ -62,6 +62,11 @@ def recorded(args: argparse.Namespace, work: Callable[[], dict[str, Any]], **nam
     return records[key]
 
 
+def titled(args: argparse.Namespace, n_bits: int) -> str:
+    features = Path(args.features).name if args.features else "usual features"
+    return f"{Path(args.data).stem}, {features}, {n_bits} bits"
+
+
 # Seven classes, then three.
 
 
@@ -71,7 +76,7 @@ def split(args: argparse.Namespace) -> None:
             recorded(args, partial(seven_then_three, args, n_bits, seed), n_bits=n_bits, seed=seed)["result"]
             for seed in range(args.seeds)
         ]
-        print(f"{args.data}, {args.features or 'usual features'}, {n_bits} bits, {len(found)} seeds")
+        print(f"{titled(args, n_bits)}, {len(found)} seeds")
         for name in found[0]:
             values = [each[name] for each in found]
             print(f"  {name:45} {np.mean(values):.3f} ± {np.std(values):.3f}", flush=True)
@@ -129,8 +134,9 @@ def stream(args: argparse.Namespace) -> None:
     for n_bits in args.bits:
         name = {"n_bits": n_bits, "n_steps": args.steps, "seed": 0}
         steps = recorded(args, partial(live, args, n_bits), **name)["result"]["steps"]
-        lines[n_bits] = steps
-        print(f"{args.data}, {args.features or 'usual features'}, {n_bits} bits")
+        title = titled(args, n_bits)
+        lines[title] = steps
+        print(title)
         print("step   items classes  passive  codes kept  encoded again  scratch  update s  scratch s")
         for number, step in enumerate(steps, start=1):
             if "scratch" in step:
@@ -140,7 +146,8 @@ def stream(args: argparse.Namespace) -> None:
                     f"{step['seconds']:.2f}      {step['scratch_seconds']:.2f}"
                 )
         print_sums(steps)
-    plot_stream(lines, args.out / f"stream_{Path(args.data).stem}.png")
+    features = Path(args.features or "usual").stem.replace(":", "_")
+    plot_stream(lines, args.out / f"stream_{Path(args.data).stem}_{features}.png")
 
 
 def print_sums(steps: list[dict[str, Any]]) -> None:
@@ -198,11 +205,11 @@ def live(args: argparse.Namespace, n_bits: int) -> dict[str, Any]:
     return {"steps": steps}
 
 
-def plot_stream(lines: dict[int, list[dict[str, Any]]], path: Path) -> None:
+def plot_stream(lines: dict[str, list[dict[str, Any]]], path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.4 * len(lines)), layout="constrained")
-    for ax, (n_bits, steps) in zip(
+    for ax, (title, steps) in zip(
         figure.subplots(len(lines), squeeze=False)[:, 0], lines.items(), strict=True
     ):
         numbers = np.arange(1, len(steps) + 1)
@@ -214,7 +221,7 @@ def plot_stream(lines: dict[int, list[dict[str, Any]]], path: Path) -> None:
         ):
             there = [k for k, step in enumerate(steps) if name in step]
             ax.plot(numbers[there], [steps[k][name] for k in there], style, label=label, markersize=5)
-        ax.set(xlabel="update", ylabel="mAP of test queries", ylim=(0, None), title=f"{n_bits} bits")
+        ax.set(xlabel="update", ylabel="mAP of test queries", ylim=(0, None), title=title)
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, ncols=2)
     figure.savefig(path, dpi=110)
