@@ -39,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=[1_000_000, 3_000_000, 10_000_000])
     parser.add_argument("--out", type=Path, default=Path("sihash-millions"))
+    parser.add_argument("--no-hnsw", action="store_true", help="its graph takes minutes to build")
     parser.add_argument(
         "--ask", type=Path, help=argparse.SUPPRESS
     )  # what a process that searches is called with
