@@ -106,8 +106,10 @@ class Reader:
         return self.catalogue is not catalogue or catalogue.last_operation() != operation
 
     def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
-        if self._snapshot is None or not _follows(self._snapshot, catalogue, operation):
-            self._snapshot = Snapshot(self.root, catalogue)
+        before = self._snapshot
+        if before is None or not _follows(before, catalogue, operation):
+            known = before.log if before is not None and before.catalogue is catalogue else None
+            self._snapshot = Snapshot(self.root, catalogue, known)
         return self._snapshot
 
     def _load(self) -> None:
