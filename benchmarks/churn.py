@@ -9,9 +9,10 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -138,11 +139,33 @@ def megabytes(path: Path) -> float:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / 2**20
 
 
-def memory() -> float:
-    """Megabytes that this process holds itself, mapped files left out."""
-    gc.collect()
-    status = Path("/proc/self/status").read_text()
+def memory(pid: str = "self") -> float:
+    """Megabytes that a process holds itself, mapped files left out."""
+    status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("RssAnon:")[1].split()[0]) / 2**10
+
+
+SEARCHES = """
+import sys
+import numpy as np
+from sihash.database import ImageDatabase
+db = ImageDatabase(sys.argv[1])
+for seed in range(100):
+    db.search(np.random.RandomState(seed).normal(size=(1, int(sys.argv[2]))).astype(np.float32))
+print("searched", flush=True)
+sys.stdin.readline()
+"""
+
+
+def memory_to_search(path: Path, width: int) -> float:
+    """What a process holds that opens a database and searches."""
+    command = [sys.executable, "-c", SEARCHES, str(path), str(width)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = memory(str(process.pid))
+        process.kill()
+    return found
 
 
 def rounds(n_items: int, n_rounds: int, width: int) -> None:
@@ -163,7 +186,7 @@ def rounds(n_items: int, n_rounds: int, width: int) -> None:
             print(
                 f"{what}: {len(db):,} items; recall@10 by code {by_code:.3f}, by vector {by_vector:.3f}; "
                 f"search {taken:.2f} ms, {taken / first:.2f} times; memory {memory():.0f} MB, "
-                f"disk {megabytes(path):.0f} MB",
+                f"to open and search {memory_to_search(path, width):.0f} MB, disk {megabytes(path):.0f} MB",
                 flush=True,
             )
 
