@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
-from itertools import compress
+from itertools import compress, filterfalse
 
 import numpy as np
 
@@ -174,7 +174,10 @@ def _new_block(rows: RowBlocks, kernel: KernelMap, table: dict[str, Array], n: i
 
 def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
     """Take rows out by their ids; a class that loses its last row goes with it."""
-    keys = [training.key_of.pop(name) for name in ids if training.outside.pop(name, None) is None]
+    outside = list(filter(training.outside.__contains__, ids))
+    keys = list(map(training.key_of.pop, filterfalse(training.outside.__contains__, ids)))
+    for name in outside:
+        del training.outside[name]
     _leave(training, "key", np.array(keys, dtype=np.int64), len(keys))
 
 
@@ -207,9 +210,8 @@ def _forget(training: TrainingState, keys: Array) -> dict[int, Hashable]:
     goes = np.zeros(training.next_key, dtype=bool)
     goes[keys] = True
     all_keys = np.fromiter(training.key_of.values(), np.int64, len(training.key_of))
-    return {
-        training.key_of.pop(name): name for name in list(compress(training.key_of, goes[all_keys].tolist()))
-    }
+    names = list(compress(training.key_of, goes[all_keys].tolist()))
+    return dict(zip(map(training.key_of.pop, names), names, strict=True))
 
 
 def _leave(training: TrainingState, name: str, values: Array, n: int, awaited: Array | None = None) -> None:
