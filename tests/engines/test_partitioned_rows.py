@@ -107,7 +107,7 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
         "n_bits": 8,
         "n_anchors": 40,
         "solver": solver,
-        "codebook": "separated",
+        "codebook": "random",
         "lam": lam,
         "gamma": 5.0,
         "random_state": 0,

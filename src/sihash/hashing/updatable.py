@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import os
-from collections import ChainMap
 from collections.abc import Hashable, Iterable
 from typing import Any, Self
 
@@ -100,7 +99,7 @@ class UpdatableHashFunctions(HashFunctions):
             with report.phase("rows"):
                 twin, rng = training.twin(), copy.deepcopy(self._rng)
                 if gone:
-                    row_ids.check_known(gone, twin.all_ids())
+                    row_ids.check_known(gone, twin.key_of, twin.outside)
                     row_changes.leave_rows(twin, gone)
                 changed = self._leave_classes(twin, gone_classes)
                 new = None if X is None and changed is None else self._arrivals(twin, X, y, ids, changed)
@@ -130,8 +129,8 @@ class UpdatableHashFunctions(HashFunctions):
             raise ValueError("This update would replace every row: fit again instead.")
         parts = [] if changed is None else [changed]
         if X is not None and y is not None:
-            taken = ChainMap(twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts))
-            names = row_ids.new_ids(ids, len(X), twin.next_key, taken)
+            taken = twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts)
+            names = row_ids.new_ids(ids, len(X), twin.next_key, *taken)
             parts.insert(0, (X.astype(np.float32, copy=False), row_changes.set_numbers(twin, y), names))
         all_X, sets, all_ids = zip(*parts, strict=True)
         return row_changes.arrivals(
