@@ -1,4 +1,4 @@
-"""Make the pictures of the page: ``python docs/make_pictures.py``. Needs chromium and ``sihash[dev]``.
+"""Make the pictures of the page: ``python docs/scripts/service_pictures.py``. Needs chromium and ``sihash[dev]``.
 
 Draws a small collection of its own, serves it, does with the page what people do, and writes what a browser
 then shows to ``docs/images/service``. Nothing is fetched and nothing is random but by a seed.
@@ -27,7 +27,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from sihash.database import ImageDatabase
 
-OUT = Path(__file__).parent / "images" / "service"
+OUT = Path(__file__).parents[1] / "images" / "service"
 TOKEN = "a-token-for-the-pictures-in-the-docs"
 SIZE = 480  # pixels of a drawing's side
 PER_CLASS = 26
