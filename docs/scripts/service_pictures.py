@@ -1,7 +1,7 @@
 """Make the pictures of the service: ``python docs/scripts/service_pictures.py``. Needs chromium.
 
-Install ``sihash[dev]``. The script draws a small collection, serves it, uses the page as people do, and writes
-screenshots to ``docs/images/service``. It fetches nothing, and all random numbers have a seed.
+Install ``sihash[dev]``. The script draws a small collection, serves it, uses the page as people do, and
+writes screenshots to ``docs/images/service``. It fetches nothing, and all random numbers have a seed.
 """
 
 from __future__ import annotations
