@@ -283,8 +283,8 @@ class ImageDatabase:
         ``k`` best within the radius. ``queries`` are vectors (n × d), or images: paths, file contents, uint8
         arrays, Pillow images. ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or
         "hamming" (`sihash.ranking.ranker`). Larger scores are better; compare them within one query only.
-        ``classes`` restricts the answers to items with these labels, ``where`` to those that match conditions on
-        columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
+        ``classes`` restricts the answers to items with these labels, ``where`` to those that match conditions
+        on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
