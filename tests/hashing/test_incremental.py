@@ -562,7 +562,7 @@ def test_labels_or_ids_without_rows_are_refused():
     for more in ({"y": y}, {"ids": [1000]}):
         with pytest.raises(ValueError, match="Expected rows X"):
             hasher.update(**more)
-    with pytest.raises(ValueError, match="NaN is no id"):
+    with pytest.raises(ValueError, match="NaN cannot be an id"):
         hasher.add(X[:1], y[:1], ids=[float("nan")])
 
 

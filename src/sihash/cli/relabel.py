@@ -1,4 +1,4 @@
-"""``sihash relabel``: another label for items of a database."""
+"""``sihash relabel``: change labels of items."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
-    "write `sihash relabel DB ID LABEL`, or `sihash relabel DB --class OLD LABEL`; --none in place of LABEL "
-    "takes the label away"
+    "write `sihash relabel DB ID LABEL` or `sihash relabel DB --class OLD LABEL`; --none instead of LABEL "
+    "removes the label"
 )
 
 
@@ -19,18 +19,20 @@ def relabel(
     database: Database,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID] [LABEL]", help="An item, without --class; its label, known or new."),
+        typer.Argument(
+            metavar="[ID] [LABEL]", help="An item (unless --class is given), and its label, known or new."
+        ),
     ] = None,
-    more: Annotated[list[str] | None, typer.Option("--id", help="One more item; repeat for more.")] = None,
+    more: Annotated[list[str] | None, typer.Option("--id", help="Another item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Take the label away.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Remove the label.")] = False,
     as_json: Json = False,
 ) -> None:
     """Change the label of items, or of whole classes.
 
-    Searches go by it at once, the next update learns from it. `sihash undo` takes it back.
+    Searches use the new label at once; the next update learns from it. `sihash undo` reverts it.
 
     Example: sihash relabel DB 17 cat
     """
@@ -46,9 +48,9 @@ def relabel(
             report = opened.relabel(ids, wanted)
     n, n_same = len(report.relabelled), len(set(ids)) - len(report.relabelled)
     now = "without a label" if report.label is None else f"labelled {one_line(str(report.label))}"
-    text = f"{n:,} {'item is' if n == 1 else 'items are'} {now} now."
+    text = f"{n:,} {'item is' if n == 1 else 'items are'} now {now}."
     if n_same > 0:
-        text += f" {n_same:,} had that already."
+        text += f" {n_same:,} already had it."
     emit({"version": report.version, "label": report.label, "relabelled": report.relabelled}, text, as_json)
 
 

@@ -1,4 +1,4 @@
-"""``sihash remove``: items out of a database."""
+"""``sihash remove``: remove items from a database."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def remove(
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove items by id or by class; no search finds them afterwards. `sihash undo` takes it back.
+    """Remove items by id or by class. `sihash undo` brings them back.
 
     Example: sihash remove DB --class dog --dry-run
     """
     if bool(ids) == bool(classes):
-        raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
+        raise typer.BadParameter("give items with --id, or classes with --class.")
     with open_database(database) as opened:
         from sihash.database.label_text import written_labels
 
@@ -41,7 +41,7 @@ def remove(
             gone, version = report.removed, report.version
     data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
     words = "would be removed; nothing is changed" if dry_run else "removed"
-    emit(data, f"{len(gone):,} items {words}.", as_json)
+    emit(data, f"{len(gone):,} {'item' if len(gone) == 1 else 'items'} {words}.", as_json)
 
 
 def _would_go(database: ImageDatabase, ids: list[Id], labels: list[Any]) -> list[Id]:

@@ -286,7 +286,7 @@ class Snapshot:
             plain = plain_label(label)
             number = number_of.get(label, number_of.get(plain))
             if number is None:
-                raise NoSuchItem(f"No class is named {plain!r}; the info of the database lists all.")
+                raise NoSuchItem(f"No class is named {plain!r}; `sihash info DB --json` lists all classes.")
             numbers.append(number)
         ids, own = self.places.live_ids(), self.places.live_classes()
         return ids[np.isin(own, numbers)]

@@ -16,7 +16,9 @@ def new_ids(
     if len(names) != n:
         raise ValueError(f"Expected one id per row, got {len(names)} ids for {n} rows.")
     if any(name != name for name in names):
-        raise ValueError("NaN is no id: it does not equal itself; give each row a number or a text.")
+        raise ValueError(
+            "NaN cannot be an id, because it does not equal itself; give each row a number or text."
+        )
     for ids_there in taken:
         known = list(filter(ids_there.__contains__, names))
         if known:

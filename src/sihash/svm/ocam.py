@@ -163,7 +163,7 @@ def _checked(B: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
         raise ValueError("B contains NaN or infinity; every feature must be a finite number.")
     s = np.ones(len(B)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if s.shape != (len(B),) or not ((s >= 0) & np.isfinite(s)).all():
-        raise ValueError(f"sample_weight must hold {len(B)} finite numbers ≥ 0, one a row.")
+        raise ValueError(f"sample_weight must hold {len(B)} finite numbers ≥ 0, one per row.")
     return B, y, s
 
 

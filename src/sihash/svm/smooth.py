@@ -238,8 +238,8 @@ def solve(
         from sklearn.exceptions import ConvergenceWarning  # not at every start
 
         warnings.warn(
-            f"{len(bits)} of {svms.m} SVMs still gain more than {tol:g} of their objective a step after "
-            f"{max_steps} steps; raise tol, lower C, or take the solver 'ocas'.",
+            f"{len(bits)} of {svms.m} SVMs still gain more than {tol:g} of their objective per step after "
+            f"{max_steps} steps; raise tol, lower C, or use solver='ocas'.",
             ConvergenceWarning,
             stacklevel=3,
         )
