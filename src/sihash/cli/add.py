@@ -27,7 +27,9 @@ def add(
     source: Annotated[
         str, typer.Argument(help="An image, a folder, zip or tar of class folders, or a vector file.")
     ],
-    label: Annotated[str | None, typer.Option(help="One label for all of SOURCE.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="A label for all of SOURCE; repeat for more.")
+    ] = None,
     labels: Labels = None,
     id_column: IdColumn = None,
     columns: Columns = None,
@@ -47,7 +49,8 @@ def add(
 
     Content that is there already is skipped. What comes under an id that is there, and differs from it, is an
     error, unless --replace is given. Files that cannot be used are listed on stderr, and the exit
-    code is then 3. An item whose content is there with another label is named, too.
+    code is then 3. Content that is in the database with another label, or twice in SOURCE, is named, too: in
+    SOURCE, the item gets both labels.
 
     Example: sihash add DB more-photos/
     """
@@ -57,7 +60,7 @@ def add(
     with phase_bars(progress) as tell, open_database(database) as opened:
         from sihash.database.label_text import written_labels
 
-        given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
+        given: Any = labels if label is None else repeat(written_labels(opened.labels(), label))
         report = opened.add(
             source,
             given,

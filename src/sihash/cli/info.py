@@ -50,7 +50,8 @@ def _text(facts: dict[str, Any]) -> str:
     codes = index.get("problem") or f"{index['size']:,} codes"
     lines = [
         f"{facts['path']} (format {facts['format']})",
-        f"items: {facts['n_items']:,}, {facts['n_unlabelled']:,} of them without a label",
+        f"items: {facts['n_items']:,}, {facts['n_unlabelled']:,} of them without a label, "
+        f"{facts['n_several']:,} with several",
         _classes(facts["classes"]),
         f"columns: {_columns(facts['columns'])}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "

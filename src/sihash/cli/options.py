@@ -97,11 +97,16 @@ def check_vectors(X: Any, source: str) -> None:
 
 def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:
     """Print what was added, list on stderr what was not, and end with the code that says so."""
+    from sihash.database.answers import label_words
+
     for reject in report.rejected:
         talk(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
     for conflict in report.conflicts:
-        here, kept = one_line(str(conflict.label)), one_line(str(conflict.kept))
+        here, kept = (one_line(label_words(labels)) for labels in (conflict.labels, conflict.kept))
         talk(f"same content, other label: {one_line(conflict.name)} is {here} here, kept as {kept}")
+    for joined in report.joined:
+        both = one_line(label_words(joined.labels))
+        talk(f"same content twice: {one_line(joined.name)}; the item has the labels of both: {both}")
     data = {
         "version": report.version,
         "n_added": len(report.added),
@@ -110,12 +115,14 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "skipped": report.skipped,
         "rejected": [{"name": reject.name, "reason": reject.reason} for reject in report.rejected],
         "conflicts": [vars(conflict) for conflict in report.conflicts],
+        "joined": [vars(joined) for joined in report.joined],
     }
     counts = [f"{len(report.added):,} added"]
     counts += [f"{len(report.replaced):,} of them in the place of others"] if report.replaced else []
     counts += [f"{len(report.skipped):,} there already"] if report.skipped else []
     n_conflicts = len(report.conflicts)
     counts += [f"{n_conflicts:,} of these with another label"] if n_conflicts else []
+    counts += [f"{len(report.joined):,} gave an item one more label"] if report.joined else []
     counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
     emit(data, f"{', '.join(counts)}; {text}", as_json)
     if report.rejected and not allow_rejects:

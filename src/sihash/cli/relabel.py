@@ -10,8 +10,8 @@ from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
-    "write `sihash relabel DB ID LABEL`, or `sihash relabel DB --class OLD LABEL`; --none in place of LABEL "
-    "takes the label away"
+    "write `sihash relabel DB ID LABEL…`, or `sihash relabel DB --class OLD LABEL…`; --none in place of "
+    "labels takes them away"
 )
 
 
@@ -19,42 +19,50 @@ def relabel(
     database: Database,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID] [LABEL]", help="An item, without --class; its label, known or new."),
+        typer.Argument(metavar="[ID] [LABEL]…", help="An item, without --class; its labels, known or new."),
     ] = None,
     more: Annotated[list[str] | None, typer.Option("--id", help="One more item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Take the label away.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Take labels away.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Change the label of items, or of whole classes.
+    """Change the labels of items, or of whole classes.
 
-    Searches go by it at once, the next update learns from it. `sihash undo` takes it back.
+    An item gets the labels given in the place of all that it has. With --class the items of that class get
+    them in its place, and keep their other labels. Searches go by it at once, the next update learns from it.
+    `sihash undo` takes it back.
 
     Example: sihash relabel DB 17 cat
+
+    Example: sihash relabel DB 17 cat asleep
     """
-    texts, label = _read(words or [], more or [], bool(classes), none)
+    texts, labels = _read(words or [], more or [], bool(classes), none)
     with open_database(database) as opened:
         from sihash.database.label_text import written_labels
 
         known, ids = opened.labels(), [opened.id_of(text) for text in texts]
-        (wanted,) = written_labels(known, [label])
+        wanted = written_labels(known, labels)
         if classes:
             report = opened.relabel_classes(written_labels(known, classes), wanted)
         else:
             report = opened.relabel(ids, wanted)
     n, n_same = len(report.relabelled), len(set(ids)) - len(report.relabelled)
-    now = "without a label" if report.label is None else f"labelled {one_line(str(report.label))}"
+    now = f"labelled {', '.join(one_line(str(label)) for label in report.labels)}"
+    if not report.labels:
+        now = "without that label" if classes else "without a label"
     text = f"{n:,} {'item is' if n == 1 else 'items are'} {now} now."
     if n_same > 0:
         text += f" {n_same:,} had that already."
-    emit({"version": report.version, "label": report.label, "relabelled": report.relabelled}, text, as_json)
+    data = {"version": report.version, "label": report.label, "labels": report.labels}
+    emit({**data, "relabelled": report.relabelled}, text, as_json)
 
 
-def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) -> tuple[list[str], str | None]:
-    """The items and the label that are meant."""
+def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) -> tuple[list[str], list[str]]:
+    """The items and the labels that are meant."""
     n_ids = 0 if whole_classes else 1
-    if len(words) != n_ids + (not none) or (whole_classes and more) or "" in words:
+    ids, labels = words[:n_ids], words[n_ids:]
+    if len(ids) != n_ids or bool(labels) == none or (whole_classes and more) or "" in words:
         raise typer.BadParameter(WRITTEN + ".")
-    return [*words[:n_ids], *more], None if none else words[-1]
+    return [*ids, *more], labels

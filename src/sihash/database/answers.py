@@ -11,8 +11,29 @@ from typing import Any
 from sihash.datasets import Reject
 
 Label = str | int | None
+LabelSet = tuple[str | int, ...]  # of an item: sorted, each once; empty without a label
 Id = str | int
 Value = str | int | float | bool  # in a column
+
+
+def only_label(labels: LabelSet) -> Label:
+    """The label of an item that has exactly one; None where it has none or several."""
+    return labels[0] if len(labels) == 1 else None
+
+
+def label_words(labels: LabelSet) -> str:
+    """Labels for people to read."""
+    return ", ".join(map(str, labels)) or "no label"
+
+
+class Labelled:
+    """What has ``labels``, a tuple; ``label`` is the one of them where there is exactly one, else None."""
+
+    labels: LabelSet
+
+    @property
+    def label(self) -> Label:
+        return only_label(self.labels)
 
 
 @dataclass(frozen=True)
@@ -30,14 +51,15 @@ class Why:
 
 
 @dataclass(frozen=True)
-class Hit:
+class Hit(Labelled):
     """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better).
 
-    ``columns`` are what the source said of it beside its label.
+    ``labels`` are its labels; ``label`` is the one where there is exactly one, else None. ``columns`` are
+    what the source said of it beside them.
     """
 
     id: Id
-    label: Label
+    labels: LabelSet
     name: str
     distance: int
     score: float
@@ -73,7 +95,7 @@ class Answer:
         if image:
             data = base64.b64encode(image).decode()
             picture = f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{data}">'
-        label = "" if hit.label is None else html.escape(str(hit.label))
+        label = html.escape(label_words(hit.labels)) if hit.labels else ""
         return (
             f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'
             f"<figcaption>{label} · {hit.score:.2f} · {hit.distance}</figcaption></figure>"
@@ -116,20 +138,27 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Classification:
-    """The class that the second stage sees: ``probabilities`` by label, of all classes."""
+    """The likeliest class, ``label``, and the ``probabilities`` of all.
+
+    ``labels`` are those to answer: that one, and where items have several labels all that are likely enough.
+    """
 
     version: int
     label: Label
     probability: float
     probabilities: dict[Label, float]
+    labels: LabelSet = ()
 
 
 @dataclass(frozen=True)
-class Item:
-    """An item of the collection. ``path`` is where its file was when it was added, if it was in a folder."""
+class Item(Labelled):
+    """An item of the collection. ``path`` is where its file was when it was added, if it was in a folder.
+
+    ``label`` is its label where it has exactly one, else None.
+    """
 
     id: Id
-    label: Label
+    labels: LabelSet
     name: str
     path: str | None
     version: int
@@ -139,19 +168,28 @@ class Item:
 
 
 @dataclass(frozen=True)
-class LabelConflict:
-    """An item that was not added, because its content is there already, with another label: ``kept``."""
+class LabelConflict(Labelled):
+    """An item that was not added, because its content is there already, with other labels: ``kept``."""
 
     name: str
-    label: Label
-    kept: Label
+    labels: LabelSet
+    kept: LabelSet
+
+
+@dataclass(frozen=True)
+class JoinedLabels(Labelled):
+    """What was not added, because the source has its content twice; the item has the labels of both."""
+
+    name: str
+    labels: LabelSet
 
 
 @dataclass(frozen=True)
 class AddReport:
     """Ids of what was added; names of what was there already; what could not be used, and why.
 
-    ``conflicts`` are those of ``skipped`` that came with another label than the item that is there.
+    ``conflicts`` are those of ``skipped`` that came with another label than the item that was there before,
+    ``joined`` those whose content came before in the same source with another label: that item has both.
     ``replaced`` are the ids among those added whose earlier items were removed by it.
     """
 
@@ -161,21 +199,25 @@ class AddReport:
     rejected: list[Reject]
     replaced: list[Id] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
+    joined: list[JoinedLabels] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RemoveReport:
+    """Ids of the items that went, and, where classes did, of those that lost a label and have another."""
+
     version: int
     removed: list[Id]
+    relabelled: list[Id] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class RelabelReport:
-    """Ids of the items whose label changed to ``label``; those that had it already are not among them."""
+class RelabelReport(Labelled):
+    """Ids of the items that got ``labels``; those that had just them already are not among them."""
 
     version: int
     relabelled: list[Id]
-    label: Label
+    labels: LabelSet
 
 
 @dataclass(frozen=True)

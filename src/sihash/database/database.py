@@ -41,6 +41,7 @@ from sihash.database.answers import (
     Id,
     Item,
     Label,
+    LabelSet,
     MergeReport,
     RelabelReport,
     RemoveReport,
@@ -53,6 +54,7 @@ from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoS
 from sihash.database.findings import Diagnosis
 from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
+from sihash.database.label_text import joined_labels
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
 from sihash.database.server_index import reach
@@ -136,7 +138,8 @@ class ImageDatabase:
             A folder, zip or tar of class folders; a vector file (npy, npz, Parquet, Arrow); a data set by its
             name; vectors (n × d); or a list of images (paths, file contents, uint8 arrays, Pillow images).
         labels : sequence, path or label, optional
-            One an item, None for an item without; a CSV or JSONL file with a row (file, label) an item.
+            One an item, None for an item without; or a list of labels for each item; or an indicator matrix
+            (n × number of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md).
         names : sequence of str, optional
             What the items are called; the default follows from the source.
         ids : sequence or str, optional
@@ -285,8 +288,8 @@ class ImageDatabase:
         ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or "hamming"
         (`sihash.ranking.ranker`). The score of a hit is that of the ranking: larger is better, and scores of
         one query can be compared with each other.
-        ``classes`` restricts the answers to items of these labels, ``where`` to those whose columns meet
-        conditions, as in ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
+        ``classes`` restricts the answers to items that have one of these labels, ``where`` to those whose
+        columns meet conditions, as in ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
@@ -319,16 +322,22 @@ class ImageDatabase:
         return self._read(work)
 
     def classify(self, queries: Any) -> list[Classification]:
-        """The class that the second stage sees in each query, with the probabilities of all classes."""
+        """The class that the margins of each query are likeliest to come from, with the probabilities of all.
+
+        Where items have several labels, each label has a probability of its own, and ``labels`` are those
+        that are likely enough.
+        """
         X = self._vectors(queries)
 
         def work(snapshot: Snapshot) -> list[Classification]:
-            labels = snapshot.hasher.classes_.tolist()
+            hasher, rows = snapshot.hasher, searching.fitting(snapshot, X)
+            labels = hasher.classes_.tolist()
             out = []
-            for row in snapshot.hasher.predict_proba(searching.fitting(snapshot, X)):
+            for row, own in zip(hasher.predict_proba(rows), hasher.predict(rows), strict=True):
                 best = int(np.argmax(row))
                 every = dict(zip(labels, row.tolist(), strict=True))
-                out.append(Classification(snapshot.version, labels[best], float(row[best]), every))
+                told = labels[best], float(row[best]), every, joined_labels(own)
+                out.append(Classification(snapshot.version, *told))
             return out
 
         return self._read(work)
@@ -362,19 +371,22 @@ class ImageDatabase:
         return transactions.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
-        """Remove all items of some classes, or of one."""
-        return transactions.remove(self._reader, None, several(labels))
+        """Remove some classes, or one: an item loses that label, and goes when it has no other."""
+        return transactions.remove_classes(self._reader, several(labels))
 
     def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
-        """Give items another label, known or new, or with None take it away; all of them or none.
+        """Give items another label, known or new, or a list of labels; None takes all away. All or none.
 
         Searches, filters and evaluations go by it at once; the next update learns from it.
         """
         return transactions.relabel(self._reader, list(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
-        """As `relabel`, all items of some classes: several classes become one, or one gets another name."""
-        return transactions.relabel(self._reader, None, label, list(labels))
+        """As `relabel`, all items of some classes: several classes become one, or one gets another name.
+
+        Other labels of these items stay.
+        """
+        return transactions.relabel(self._reader, None, label, several(labels))
 
     def update(
         self,
@@ -518,7 +530,7 @@ class ImageDatabase:
     def labels(self) -> list[Label]:
         """Labels of the classes that have items, in the order in which they came."""
         return self._read(
-            lambda snapshot: [label for label in inspecting.class_sizes(snapshot) if label is not None]
+            lambda snapshot: list(inspecting.class_sizes(snapshot, snapshot.places.live_classes()))
         )
 
     def info(self, where: str | None = None) -> dict[str, Any]:
@@ -541,7 +553,7 @@ class ImageDatabase:
         max_queries: int = 1000,
         max_items: int | None = None,
     ) -> Evaluation:
-        """P@1, P@10 and mAP of the ranking that answers, also for each class.
+        """P@1, P@10 and mAP of the ranking that answers, also for each class. Relevant: a label in common.
 
         Queries are those in ``source``, or some of the items, then never an answer to themselves: items that
         were not learned from where there are enough, else items that ask as if they had been left out. Only
@@ -580,7 +592,7 @@ class ImageDatabase:
         asked, own, code_bytes = self._read(work)
         return comparing.beside_alternatives(own, asked, code_bytes)
 
-    def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[Label]]:
+    def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[LabelSet]]:
         opened = open_source(source, labels)
         if isinstance(opened, ImageSource):
             opened.features = self.features
@@ -595,8 +607,13 @@ class ImageDatabase:
         if not blocks:
             raise DatabaseError("There is no query to evaluate with: nothing could be read from the source.")
         X = np.concatenate([block.vectors for block in blocks])
-        y = [label for block in blocks for label in block.labels]
-        if None in y:
+        joined = opened.joined_labels
+        y = [
+            joined.get(content, own)
+            for block in blocks
+            for content, own in zip(block.contents, block.labels, strict=True)
+        ]
+        if () in y:
             raise DatabaseError("Queries to evaluate with need a label each.")
         return self._vectors(X), y
 
