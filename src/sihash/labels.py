@@ -64,9 +64,7 @@ def _own_type(values: Sequence[Any]) -> Array:
 
 
 def object_array(values: Sequence[Any]) -> Array:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
+    return np.fromiter(values, dtype=object, count=len(values))  # a list among them stays one
 
 
 def missing(y: Array) -> Array:

@@ -24,6 +24,7 @@ from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
+from sihash.database.label_table import relevance_labels
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.progress import Progress
@@ -162,12 +163,8 @@ def _came_later(log: Log, segment: Segment) -> bool:
 
 
 def _training(snapshot: Snapshot) -> Training:
-    """The labelled items, or of many a fair sample."""
-    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
-    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
-    chosen = learning.sample(ids, numbers, snapshot.meta["training_rows"])
-    classes = numbers[chosen]
-    return Training(ids[chosen], classes, [snapshot.classes[number] for number in classes.tolist()])
+    places, budget = snapshot.places, snapshot.meta["training_rows"]
+    return learning.training_of(places.live_ids(), places.live_classes(), snapshot.classes, budget)
 
 
 def _n_labelled(snapshot: Snapshot) -> int:
@@ -260,7 +257,7 @@ def _compare(
     """
     hasher, before = version.hasher, snapshot.hasher
     chosen = np.sort(np.random.RandomState(0).permutation(len(training.ids))[:COMPARED_ITEMS])
-    some, labels = X[chosen], [str(training.labels[k]) for k in chosen]
+    some, labels = X[chosen], relevance_labels([training.labels[k] for k in chosen])
     hashers = {"passive": before, report.strategy: hasher}
     if scratch and report.strategy != "relearn":
         hashers["scratch"] = learning.fit(snapshot.estimator(), X, training)
@@ -301,16 +298,16 @@ def _old_codes_are_worse(
     left_out: Array, training: Training, chosen: Array, stored: Array, again: Array
 ) -> list[str]:
     """A sentence, if queries find clearly more among codes that are made again than among those stored."""
-    label_of = dict(zip(training.ids.tolist(), map(str, training.labels), strict=True))
+    labels_of = dict(zip(training.ids.tolist(), training.labels, strict=True))
     items = ~np.isin(training.ids[chosen], left_out["id"])  # no query is to find itself
-    asked = np.flatnonzero([int(number) in label_of for number in left_out["id"]])
+    asked = np.flatnonzero([int(number) in labels_of for number in left_out["id"]])
     if not len(asked) or not items.any():
         return []
     queries = pack(sign(left_out["margins"][asked]))
-    query_labels = [label_of[int(number)] for number in left_out["id"][asked]]
-    item_labels = [label_of[int(number)] for number in training.ids[chosen[items]]]
+    every = [labels_of[int(number)] for number in (*left_out["id"][asked], *training.ids[chosen[items]])]
+    labels, n = relevance_labels(every), len(asked)
     old, new = (
-        against_database(queries, query_labels, codes[items], item_labels).mAP for codes in (stored, again)
+        against_database(queries, labels[:n], codes[items], labels[n:]).mAP for codes in (stored, again)
     )
     if new - old <= PAYS:
         return []
