@@ -105,6 +105,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace the numbers on the pages")
     parser.add_argument("--no-run", action="store_true", help="with --write: from the records that are there")
     args = parser.parse_args()
+    if not args.no_run and os.getloadavg()[0] > (os.cpu_count() or 1):
+        print(f"This machine is busy (load {os.getloadavg()[0]:.0f}): times will come out worse.", flush=True)
     for figure in FIGURES:
         if not args.no_run and (not args.only or figure.name in args.only):
             started = time.perf_counter()
@@ -145,7 +147,7 @@ def printed(found: dict[str, dict[str, Any]]) -> Iterator[tuple[re.Pattern[str],
         if figure.name in found:
             for text in figure.printed:
                 around = [re.escape(part) for part in re.split(r"\{[^}]*\}", text)]
-                yield re.compile(r"[\d.]+".join(around)), text.format(**found[figure.name]["values"])
+                yield re.compile(r"\d+(?:\.\d+)?".join(around)), text.format(**found[figure.name]["values"])
 
 
 def rewritten(page: str, found: dict[str, dict[str, Any]]) -> str:

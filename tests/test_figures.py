@@ -45,3 +45,10 @@ def test_numbers_are_replaced_and_nothing_else(figures):
     record = {"one query": {"values": {"milliseconds": 2.345}}}
     page = "| one query among a million items | 1.5 ms | | `x` |\n1.5 ms"
     assert figures.rewritten(page, record) == "| one query among a million items | 2.3 ms | | `x` |\n1.5 ms"
+
+
+def test_the_full_stop_after_a_number_stays(figures):
+    values = dict.fromkeys(("p1", "p10", "cosine1", "cosine10", "lda"), 0.5)
+    page = "its label is right for 0.1 of 10,000 queries, our first hit for 0.2. And so on."
+    told = figures.rewritten(page, {"first hits, tiny-imagenet": {"values": values}})
+    assert told == "its label is right for 0.500 of 10,000 queries, our first hit for 0.500. And so on."

@@ -125,7 +125,7 @@ def _row(method: str, n_bits: int | None, found: list[Record]) -> TableRow:
 
 
 def _figures(records: Records, folder: Path) -> tuple[list[Path], list[str]]:
-    """mAP against bytes per item, a figure a data set, as PNG and SVG; without matplotlib a sentence."""
+    """P@10 and mAP against bytes per item, a figure a data set; without matplotlib a sentence."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -140,25 +140,29 @@ def _figures(records: Records, folder: Path) -> tuple[list[Path], list[str]]:
         if not done:
             continue
         with matplotlib.rc_context(FIGURE_STYLE):
-            figure = Figure(figsize=(8, 4.4), layout="constrained")
-            ax = figure.subplots()
-            for place, method in enumerate(METHODS):
-                own = [r for r in done if r["key"]["method"] == method]
-                sizes = sorted({r["result"]["bytes"] for r in own})
-                means = [
-                    np.mean([r["result"]["mAP"] for r in own if r["result"]["bytes"] == b]) for b in sizes
-                ]
-                marker = "dos^DvPX*<>ph8H+"[place]
-                fill: dict[str, Any] = (
-                    {} if method in HASHERS else {"markerfacecolor": "white", "linestyle": ":"}
-                )
-                if own:
-                    ax.plot(sizes, means, marker=marker, markersize=6, label=LABELS[method], **fill)
-            ax.set_xscale("log", base=2)
-            ax.set(xlabel="bytes per item", ylabel="mAP", title=_title(group, found))
-            ax.set_ylim(bottom=0)
-            figure.legend(loc="outside right upper")
+            figure = Figure(figsize=(9.5, 4), layout="constrained")
+            figure.suptitle(_title(group, found))
+            for ax, score, label in zip(
+                figure.subplots(1, 2), ("p_at_10", "mAP"), ("P@10", "mAP"), strict=True
+            ):
+                _plot(ax, done, score)
+                ax.set(xlabel="bytes per item", ylabel=label)
+            figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper")
             figure.savefig(folder / f"field_{number}.png", dpi=110)
             figure.savefig(folder / f"field_{number}.svg", metadata={"Date": None})
         paths.append(folder / f"field_{number}.svg")
     return paths, []
+
+
+def _plot(ax: Any, done: list[Record], score: str) -> None:
+    """The means of a score against the bytes of an item; what has no code of its own has a hollow mark."""
+    for method, marker in zip(METHODS, "dos^DvPX*<>ph8H+", strict=True):
+        own = [r for r in done if r["key"]["method"] == method]
+        sizes = sorted({r["result"]["bytes"] for r in own})
+        means = [np.mean([r["result"][score] for r in own if r["result"]["bytes"] == b]) for b in sizes]
+        hollow = {} if method in HASHERS else {"markerfacecolor": "white", "linestyle": ":"}
+        if own:
+            ax.plot(sizes, means, marker=marker, markersize=6, label=LABELS[method], **hollow)
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_ylim(bottom=0)
