@@ -78,7 +78,8 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
         if missing is not None and missing.shape != found.shape:
             raise ValueError(f"{path} must have a mark in {name}.missing for each value of {name}.")
         if name in coded:
-            return [None if gone else _from_json(v, f"{name} in {path}") for v, gone in _marked(found, missing)]
+            what = f"{name} in {path}"
+            return [None if gone else _from_json(v, what) for v, gone in _marked(found, missing)]
         return found if missing is None else [None if gone else v for v, gone in _marked(found, missing)]
 
     every = [n for n, v in arrays.items() if v.shape == (len(X),) and not _is_mark(n, arrays)]
