@@ -16,7 +16,7 @@ test: lint
 coverage: $(VENV)/ready
 	$(RUN)pytest -q -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term:skip-covered
 
-# Tests that take longer, on larger data.
+# Tests that take longer, on larger data, and the planted bugs.
 slow: $(VENV)/ready
 	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10 -m slow
 
@@ -46,7 +46,9 @@ bench: $(VENV)/ready
 	$(RUN)python -m benchmarks.database
 	$(RUN)python -m benchmarks.search speed
 	$(RUN)python -m benchmarks.search first --data all
+	$(RUN)python -m benchmarks.churn rounds --items 100000
 	$(RUN)python -m benchmarks.service
+	$(RUN)python -m benchmarks.service_load
 	$(RUN)python -m benchmarks.scale dask
 	$(RUN)python -m benchmarks.scale growth
 
