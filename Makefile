@@ -16,7 +16,7 @@ test: lint
 coverage: $(VENV)/ready
 	$(RUN)pytest -q -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term:skip-covered
 
-# Tests that take longer, on larger data.
+# Tests that take longer, on larger data, and the planted bugs.
 slow: $(VENV)/ready
 	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10 -m slow
 
@@ -51,7 +51,9 @@ bench-all: bench
 	$(RUN)python -m benchmarks.baselines
 	$(RUN)python -m benchmarks.database
 	$(RUN)python -m benchmarks.search speed
+	$(RUN)python -m benchmarks.churn rounds --items 100000
 	$(RUN)python -m benchmarks.service
+	$(RUN)python -m benchmarks.service_load
 	$(RUN)python -m benchmarks.scale dask
 	$(RUN)python -m benchmarks.scale growth
 	$(RUN)python -m benchmarks.millions

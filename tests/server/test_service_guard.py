@@ -85,7 +85,7 @@ READ = ("/v1/info", "/v1/items/1/search", "/metrics")
 
 
 def test_behind_a_proxy_reading_needs_the_token(template, tmp_path, local):
-    """By the name that the proxy is reached by, or by what it adds; it is bound to the loopback even so."""
+    """By the name that the proxy is reached by, or by what it adds; the service is on the loopback."""
     with application(template, tmp_path, host_names=("images.example",)) as proxied:
         for path, host in product(READ, ("images.example", "127.0.0.1")):
             assert proxied.get(path, headers={"host": host}).status_code == 401

@@ -31,7 +31,7 @@ from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Log, Snapshot
-from sihash.database.writer import UPDATER, disk_errors_told, write_models, writing
+from sihash.database.writer import PATIENCE, UPDATER, disk_errors_told, write_models, writing
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
@@ -326,7 +326,8 @@ def _switch(
 
     Additions may have merged segments that have new codes: what they became is encoded, too.
     """
-    with writing(root, updating=True, of=catalogue, keep={file.path for file in version.files}) as writer:
+    keep = {file.path for file in version.files}
+    with writing(root, updating=True, of=catalogue, keep=keep, patience=PATIENCE) as writer:
         check_in_force(writer.catalogue, snapshot)
         if not snapshot.advance(catalogue):
             snapshot = Snapshot(root, catalogue)

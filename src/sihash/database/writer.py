@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sihash.hashing.updatable import UpdatableHashFunctions
 
 WRITER, UPDATER = "writer.lock", "update.lock"
+PATIENCE = 3600.0  # seconds that an update waits for an addition to end, rather than lose what it learned
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
@@ -223,15 +224,16 @@ def writing(
     updating: bool = False,
     of: Catalogue | None = None,
     keep: Set[str] = frozenset(),
+    patience: float = 0.0,
 ) -> Iterator[Writer]:
     """The transaction of one operation; what is not committed at the end is as if it had never been.
 
-    ``updating`` says that the caller holds the lock of updates, ``of`` what it has read, and ``keep`` which
-    files it has made already.
+    ``updating`` says that the caller holds the lock of updates, ``of`` what it has read, ``keep`` which
+    files it has made already, and ``patience`` how many seconds it waits for another writer.
     """
     with (
         disk_errors_told(root),
-        locked(root / WRITER, "is writing to it"),
+        locked(root / WRITER, "is writing to it", patience),
         closing(Catalogue(root, write=True, create=create)) as catalogue,
     ):
         if of is not None:

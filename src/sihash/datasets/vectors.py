@@ -80,8 +80,11 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
     def values(name: str) -> Any:
         """An array with None where it is marked as missing."""
         found, missing = arrays[name], arrays.get(f"{name}.missing")
+        if missing is not None and missing.shape != found.shape:
+            raise ValueError(f"{path} must have a mark in {name}.missing for each value of {name}.")
         if name in coded:
-            return [None if gone else json.loads(v) for v, gone in _marked(found, missing)]
+            what = f"{name} in {path}"
+            return [None if gone else _from_json(v, what) for v, gone in _marked(found, missing)]
         return found if missing is None else [None if gone else v for v, gone in _marked(found, missing)]
 
     every = [n for n, v in arrays.items() if v.shape == (len(X),) and not _is_mark(n, arrays)]
@@ -114,6 +117,14 @@ def _class_names(arrays: dict[str, Array], coded: set[str]) -> list[Any] | None:
 def _marked(found: Array, missing: Array | None) -> Iterable[tuple[Any, bool]]:
     marks = [False] * len(found) if missing is None else missing.tolist()
     return zip(found.tolist(), marks, strict=True)
+
+
+def _from_json(text: Any, what: str) -> Any:
+    """A value of an export."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(f"{what} is marked as JSON and holds {str(text)[:80]!r}.") from None
 
 
 def _is_mark(name: str, arrays: dict[str, Array]) -> bool:
@@ -254,7 +265,9 @@ def read_table(
 
     def values(name: str) -> list[Any]:
         found = table.column(name).to_pylist()
-        return [None if v is None else json.loads(v) for v in found] if name in coded else found
+        if name not in coded:
+            return found
+        return [None if v is None else _from_json(v, f"{name} in {path}") for v in found]
 
     return Collection(
         "Parquet or Arrow",
@@ -309,8 +322,15 @@ class TableRows:
     def _read(self) -> Iterator[Array]:
         import pyarrow
 
-        for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self._column]):
-            batch.validate(full=True)
+        batches = self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self._column])
+
+        def read(_: Any) -> Any:
+            batch = next(batches, None)
+            if batch is not None:
+                batch.validate(full=True)
+            return batch
+
+        while (batch := _told(self._path, read)) is not None:
             yield _matrix(pyarrow.chunked_array([batch.column(0)]), self._what)
 
     def __len__(self) -> int:
