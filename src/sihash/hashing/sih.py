@@ -98,9 +98,11 @@ class SIH(UpdatableHashFunctions, Hasher):
         λ; None means ``n_bits · 10⁸`` as in the paper.
     gamma : float
         Price of imbalance γ; 0 leaves balance out, in the first words as well. The paper's 10⁵ suits tens of
-        thousands of rows; on few rows it tears classes apart, so the default is smaller.
+        thousands of rows; on few rows it tears classes apart, so the default is smaller. It moves rows only
+        where they may leave their words (``codebook``).
     max_iter : int
-        Rounds of Algorithm 1 at most. With learned words one is enough: rows keep the word of their class.
+        Rounds of Algorithm 1 at most. With learned or separated words one is enough: rows keep the word of
+        their class.
     tol : float
         What each SVM may lack of its optimum, as a share of its objective: an estimate with the smoothed
         solver, which counts an objective for at least half of F(0) = C n; a proof with OCAS. At 0.006 mAP is
@@ -111,7 +113,7 @@ class SIH(UpdatableHashFunctions, Hasher):
     codebook : {"learned", "separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
         The first words of the classes: separated ones moved toward what the features can tell apart; random
         ones improved until far apart and balanced; random as in the paper; Hadamard; or given, in the order
-        of ``classes_``.
+        of ``classes_``. Rows may leave words of the last three kinds.
     training_rows : int or "all"
         Rows to learn from at most, near enough: of a larger collection a sample that keeps every class and
         stays fair as rows come and go. The other rows cost nothing but their ids.
@@ -269,7 +271,7 @@ class SIH(UpdatableHashFunctions, Hasher):
                     kernel = replace(kernel, made_of=renamed(kernel.made_of, keys))
                 report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
             with report.phase("words"):
-                words = self._make_words(kernel, new, label_sets, np.maximum(sizes, 1), settings.balance, rng)
+                words = self._make_words(kernel, new, label_sets, np.maximum(sizes, 1), rng)
             with report.phase("kernel"):
                 training = new_training_state(settings, engine, kernel, new, words, names)
             training.run(report)
@@ -321,13 +323,12 @@ class SIH(UpdatableHashFunctions, Hasher):
         rows: NewRows,
         label_sets: LabelSets,
         sizes: Array,
-        balance: float,
         rng: np.random.RandomState,
     ) -> Array:
         """Words of the classes, of which ``sizes`` counts the rows."""
         if isinstance(self.codebook, str) and self.codebook == "learned":
-            return learned_codebook(kernel, rows, label_sets, sizes, self.n_bits, balance, rng)
-        return make_codebook(self.codebook, self.n_bits, sizes, balance, rng)
+            return learned_codebook(kernel, rows, label_sets, sizes, self.n_bits, self.gamma > 0, rng)
+        return make_codebook(self.codebook, self.n_bits, sizes, self.gamma > 0, rng)
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
         return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng, self.kernel)
