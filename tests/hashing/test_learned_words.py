@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from sihash import SIH
+from sihash.hashing.label_sets import words_of_sets
 from sihash.hashing.learned_words import (
     climb,
     crowding,
@@ -104,3 +105,27 @@ def test_classes_of_one_to_three_rows():
     assert "60 anchors, one per class, not 30" in str(hasher.report_)
     np.testing.assert_array_equal(np.unique(hasher.kernel_.anchor_classes), np.arange(60))
     assert (hasher.predict(X) == y).mean() > 0.3
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+@pytest.mark.parametrize("anchors", ["classes", "kmeans"])
+def test_rows_of_new_classes_have_the_words_that_were_learned_for_them(anchors, solver):
+    """With anchors of no class the sums over rows are kept, and rows that change their word count again."""
+    X, y = made()
+    labels = [[int(k)] if i % 3 else [int(k), int(k + 1) % 40] for i, k in enumerate(y)]
+    first = y < 30
+    hasher = SIH(16, n_anchors=60, anchors=anchors, solver=solver, tol=0.05, random_state=0)
+    hasher.fit(X[first], [own for own, there in zip(labels, first, strict=True) if there])
+    before = hasher._training.class_words(hasher._training.live)
+    hasher.add(X[~first], [own for own, there in zip(labels, first, strict=True) if not there])
+    training = hasher._training
+    rows, table = training.svms.rows, training.table
+    np.testing.assert_array_equal(training.class_words(training.live)[: len(before)], before)
+    np.testing.assert_array_equal(rows.column("Y"), table.words[rows.column("pair")])
+    np.testing.assert_array_equal(np.bincount(rows.column("pair"), minlength=len(table.counts)), table.counts)
+    for pair in table.live():
+        own = np.array(training.sets.members[table.sets[pair]])
+        np.testing.assert_array_equal(table.words[pair], words_of_sets(training.class_words(own)))
+        assert table.find(table.words[pair], int(table.sets[pair])) == pair
+    risk = np.maximum(0, 1 - rows.column("Y") * (rows.column("Phi") @ training.svms.W.T)).sum(axis=0)
+    np.testing.assert_allclose(training.svms.risk, risk, rtol=1e-3, atol=1e-2)

@@ -114,7 +114,7 @@ def test_a_bit_whose_column_stayed_is_not_trained_again():
 
 def test_with_the_papers_parameters_codes_stay_at_the_words():
     X, y = blobs(300)
-    words = make_codebook("separated", 12, np.bincount(y), 1.0, np.random.RandomState(0))  # given: may move
+    words = make_codebook("separated", 12, np.bincount(y), True, np.random.RandomState(0))  # given: may move
     hasher = small(codebook=words, lam=None, gamma=1e5, C_x=16.0, C_b=1e-3).fit(X, y)
     assert hasher.n_iter_ == 1
     for k in range(4):

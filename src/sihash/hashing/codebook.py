@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
 from typing import Any
 
 import numba
@@ -17,14 +16,12 @@ N_STARTS = 4
 PATIENCE = 8  # tries in vain, as a multiple of the moves there are, until words count as settled
 # What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
 NEW_WORD_BALANCE = 0.005
-UNEVEN_BELOW = 0.5  # price of a surplus from which on few classes get even words only
 
 
-def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.random.RandomState) -> Array:
+def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
     """Words for all classes, int8 ±1 (n_classes × n_bits).
 
-    ``sizes`` counts the rows of each class. ``balance`` is what a surplus of +1 in a bit costs: 0 is
-    nothing, 1 about as much as the second stage pays for a wrong bit, so that uneven words do not last.
+    ``sizes`` counts the rows of each class, for bits that are to be ``balanced`` over the rows.
     ``kind`` is "separated" (random words improved until they are far apart, their columns balanced and
     distinct), "random" (the paper's: balanced columns are likelier if that counts), "hadamard" (columns of
     a Sylvester–Hadamard matrix), or an array of words.
@@ -32,16 +29,13 @@ def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.
     if isinstance(kind, np.ndarray | list | tuple):
         return _given_words(np.asarray(kind), n_bits, len(sizes))
     if kind == "random":
-        return random_words(n_bits, sizes, balance > 0, rng)
+        return random_words(n_bits, sizes, balanced, rng)
     if kind == "hadamard":
         return hadamard_words(n_bits, sizes, rng)
     if kind == "separated":
-        if every_split_fits(len(sizes), n_bits) and balance < UNEVEN_BELOW:
+        if every_split_fits(len(sizes), n_bits):
             return exhaustive_words(n_bits, sizes)
-        # Where uneven words do not last, even ones are used again once they have run out.
-        n_distinct = n_bits if balance < UNEVEN_BELOW else min(n_bits, _n_even_splits(len(sizes)))
-        words = separated_words(n_distinct, sizes, balance > 0, rng)
-        return words[:, np.resize(np.arange(n_distinct), n_bits)]
+        return separated_words(n_bits, sizes, balanced, rng)
     raise ValueError(
         f"codebook must be one of learned, {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}."
     )
@@ -109,10 +103,6 @@ def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.Ra
 def every_split_fits(n_classes: int, n_bits: int) -> bool:
     """Whether a code has a bit for every way to split the classes in two."""
     return 2 ** min(n_classes - 1, 30) - 1 <= n_bits
-
-
-def _n_even_splits(n_classes: int) -> int:
-    return comb(n_classes, n_classes // 2) // (1 if n_classes % 2 else 2)
 
 
 def exhaustive_words(n_bits: int, sizes: Array) -> Array:

@@ -79,9 +79,3 @@ class Hyperparameters:
         moves = not (isinstance(codebook, str) and codebook in LASTING_WORDS)
         budget = check_budget(training_rows)
         return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, moves, budget)
-
-    @property
-    def balance(self) -> float:
-        """What a bit's surplus costs a row, in units of what the second stage pays for a wrong bit."""
-        pays = self.lam * self.C_b / self.n_bits
-        return 0.0 if self.gamma == 0 else self.gamma / pays if pays else np.inf

@@ -21,7 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from sihash._typing import Array
 from sihash.hashing.class_sample import rows_at
-from sihash.hashing.codebook import UNEVEN_BELOW, every_split_fits, make_codebook
+from sihash.hashing.codebook import every_split_fits, make_codebook
 from sihash.hashing.label_sets import LabelSets, words_of_sets
 from sihash.hashing.training_state import NewRows, TrainingState
 from sihash.kernel import KernelMap, row_blocks
@@ -43,16 +43,15 @@ def learned_codebook(
     label_sets: LabelSets,
     sizes: Array,
     n_bits: int,
-    balance: float,
+    balanced: bool,
     rng: np.random.RandomState,
 ) -> Array:
-    """Learned words for classes with so many rows (``sizes``); ``balance`` as in `make_codebook`.
+    """Learned words for classes with so many rows (``sizes``); ``balanced`` as in `make_codebook`.
 
-    So few classes that every way to split them fits into the code get every split, and where uneven words
-    would not last, separated ones stay.
+    So few classes that every way to split them fits into the code get every split.
     """
-    words = make_codebook("separated", n_bits, sizes, balance, rng)
-    if every_split_fits(len(sizes), n_bits) or balance >= UNEVEN_BELOW:
+    words = make_codebook("separated", n_bits, sizes, balanced, rng)
+    if every_split_fits(len(sizes), n_bits):
         return words
     some = sample_of_classes(rows.y, rng)
     Phi = kernel(rows.X[some].astype(np.float32, copy=False))
