@@ -550,7 +550,7 @@ def test_the_doctor_shows_what_is_wrong_and_mends_it(page, service):
         assert f"looks like {right}" in card.inner_text()
         assert card.locator("code").inner_text() == f"sihash relabel digits 9 {right}"
         card.get_by_role("button", name=f"Relabel as {right}").click()
-        wait_for_text(page, ".finding.mended", f"Item 9 is labelled {right} now.")
+        wait_for_text(page, ".finding.mended", f"Item 9 is now labelled {right}.")
         assert client.item(9).label == right
         client.undo()
         client.undo()
