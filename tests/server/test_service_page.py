@@ -406,7 +406,7 @@ def test_without_the_original_the_small_picture_stays(album, folder):
         try:
             assert client.original(first) is None
             page.locator("#results .closer").first.click()
-            wait_for_text(page, "#viewer-note", "not where it was")
+            wait_for_text(page, "#viewer-note", "missing or has changed")
             assert page.locator("#viewer-picture img").count() == 1
         finally:
             shutil.move(f"{path}.away", path)
