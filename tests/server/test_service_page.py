@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import unicodedata
 from urllib.parse import quote
 
 import numpy as np
@@ -771,6 +772,22 @@ def test_many_classes_are_found_and_drawn_as_they_are_seen(browser, many):
     wait_for_text(page, "#browse-title", "Items of 601")
     page.wait_for_function("() => document.querySelectorAll('#browse .item').length === 3")
     context.close()
+
+
+def test_long_names_keep_their_ends(page):
+    """Names of one collection often differ at their ends only; no letter is cut in two."""
+    names = [f"{script.strip()} {k}" for script in SCRIPTS for k in range(3)]
+    shorten = (
+        "async names => { const { shortName } = await import('/page/dom.js'); return names.map(shortName); }"
+    )
+    short = page.evaluate(shorten, [*names, "cat"])
+    assert short.pop() == "cat"
+    assert len(set(short)) == len(names)
+    for name, shown in zip(names, short, strict=True):
+        start, end = shown.split("…")
+        assert name.startswith(start)
+        assert name.endswith(end)
+        assert not unicodedata.combining(end[0])
 
 
 # For everybody.
