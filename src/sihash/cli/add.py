@@ -44,8 +44,8 @@ def add(
     Searches find them at once; the next `sihash update` learns from them.
 
     Content that is already there is skipped. A different item under an id that is already there is an error,
-    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3. So is
-    content that is already there under a different label; the exit code is then 0.
+    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3. Content
+    that is already there under a different label is listed too.
 
     Example: sihash add DB more-photos/
     """
