@@ -25,7 +25,10 @@ from sihash.cli.output import ProgressKind, phase_bars
 def add(
     database: Database,
     source: Annotated[
-        str, typer.Argument(help="An image, a folder, zip or tar of class folders, or a vector file.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An image, a folder, zip or tar of class folders, or a vector file."
+        ),
     ],
     label: Annotated[str | None, typer.Option(help="One label for all of SOURCE.")] = None,
     labels: Labels = None,
@@ -44,8 +47,8 @@ def add(
     Searches find them at once; the next `sihash update` learns from them.
 
     Content that is already there is skipped. A different item under an id that is already there is an error,
-    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3. Content
-    that is already there under a different label is listed too.
+    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3.
+    Content that is already there under a different label is listed too.
 
     Example: sihash add DB more-photos/
     """
