@@ -640,7 +640,7 @@ def test_queries_that_cannot_be_used_are_told(db):
         assert db.evaluate(X, y).n_queries == 19
     with (
         pytest.warns(UserWarning, match="2 queries"),
-        pytest.raises(DatabaseError, match="no query to evaluate with"),
+        pytest.raises(DatabaseError, match="no queries: nothing could be read"),
     ):
         db.evaluate(np.full((2, 8), np.nan, np.float32), [0, 1])
 

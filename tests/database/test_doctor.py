@@ -189,7 +189,7 @@ def test_large_collections_are_examined_by_samples(folder, monkeypatch):
     monkeypatch.setattr(unseen, "N_WEIGHED", 50)
     monkeypatch.setattr(unseen, "MOST_LEARNED", 160)
     found = db.doctor()
-    assert "the neighbours of 60 of 320 items were asked" in found.note
+    assert "Neighbours were compared for 60 of 320 items" in found.note
     assert {finding.items[0].id for finding in of_kind(found, "wrong label")} == {8, 90}
     monkeypatch.setattr(unseen, "MOST_EXAMINED", 100)
     assert "100 of 320 labels were judged" in db.doctor().note

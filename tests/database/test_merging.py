@@ -163,7 +163,7 @@ def test_databases_that_were_learned_apart_are_told_what_to_do(db, folder):
         ImageDatabase.merge(folder / "c", db.path, other.path)
     with pytest.raises(DatabaseError, match="no database"):
         ImageDatabase.merge(folder / "c", db.path, folder / "nothing")
-    with pytest.raises(DatabaseError, match="holds a database already"):
+    with pytest.raises(DatabaseError, match="already holds a database"):
         ImageDatabase.merge(other.path, db.path, db.path)
     assert not (folder / "c").exists()
 

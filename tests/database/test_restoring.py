@@ -160,7 +160,7 @@ def test_a_folder_that_is_gone_is_not_called_damaged(db, folder):
         db.compact,
     ]
     for call in calls:
-        with pytest.raises(DatabaseError, match="is gone: the folder was moved or deleted") as error:
+        with pytest.raises(DatabaseError, match="no longer exists: the folder was moved or deleted") as error:
             call()
         assert not isinstance(error.value, CorruptFile | DatabaseBusy)
     (folder / "elsewhere").rename(db.path)

@@ -221,7 +221,7 @@ def test_files_stay_few_and_undoing_goes_back_over_the_last_updates(db):
         assert (db.version, small.seen(db)[1]) == states.pop()
         assert db.undo().undone == "add"
     assert db.info()["undoable"] is None
-    with pytest.raises(DatabaseError, match="10 updates were taken back"):
+    with pytest.raises(DatabaseError, match="10 updates at most"):
         db.undo()
     add_one(db, 50)
     db.update()  # goes on from there, and can be undone again

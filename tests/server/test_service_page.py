@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import unicodedata
 from urllib.parse import quote
 
 import numpy as np
@@ -406,7 +407,7 @@ def test_without_the_original_the_small_picture_stays(album, folder):
         try:
             assert client.original(first) is None
             page.locator("#results .closer").first.click()
-            wait_for_text(page, "#viewer-note", "not where it was")
+            wait_for_text(page, "#viewer-note", "missing or has changed")
             assert page.locator("#viewer-picture img").count() == 1
         finally:
             shutil.move(f"{path}.away", path)
@@ -550,7 +551,7 @@ def test_the_doctor_shows_what_is_wrong_and_mends_it(page, service):
         assert f"looks like {right}" in card.inner_text()
         assert card.locator("code").inner_text() == f"sihash relabel digits 9 {right}"
         card.get_by_role("button", name=f"Relabel as {right}").click()
-        wait_for_text(page, ".finding.mended", f"Item 9 is labelled {right} now.")
+        wait_for_text(page, ".finding.mended", f"Item 9 is now labelled {right}.")
         assert client.item(9).label == right
         client.undo()
         client.undo()
@@ -771,6 +772,22 @@ def test_many_classes_are_found_and_drawn_as_they_are_seen(browser, many):
     wait_for_text(page, "#browse-title", "Items of 601")
     page.wait_for_function("() => document.querySelectorAll('#browse .item').length === 3")
     context.close()
+
+
+def test_long_names_keep_their_ends(page):
+    """Names of one collection often differ at their ends only; no letter is cut in two."""
+    names = [f"{script.strip()} {k}" for script in SCRIPTS for k in range(3)]
+    shorten = (
+        "async names => { const { shortName } = await import('/page/dom.js'); return names.map(shortName); }"
+    )
+    short = page.evaluate(shorten, [*names, "cat"])
+    assert short.pop() == "cat"
+    assert len(set(short)) == len(names)
+    for name, shown in zip(names, short, strict=True):
+        start, end = shown.split("…")
+        assert name.startswith(start)
+        assert name.endswith(end)
+        assert not unicodedata.combining(end[0])
 
 
 # For everybody.

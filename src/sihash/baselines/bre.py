@@ -23,7 +23,7 @@ class BRE(KernelHasher):
 
     Minimises the mean over all pairs of labelled rows of ``(d_ij − h_ij)²``: ``h_ij`` is the share of the
     bits in which the codes of i and j differ, ``d_ij`` is 0 for two rows of one class and 1 otherwise. Bit k
-    is the sign of ``Σ_q W_qk K_q(x)`` over a few anchors of its own, K the kernel features, centred.
+    is the sign of ``Σ_q W_qk K_q(x)`` over its own few anchors, with K the centred kernel features.
     Coordinate descent: with all other weights fixed, every row has one threshold at which a weight turns its
     bit, so the objective is constant between neighbouring thresholds, and the best weight is found exactly by
     going through them in order.
@@ -37,13 +37,13 @@ class BRE(KernelHasher):
     anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
         Training rows drawn at random, as in the paper; centres of k-means; or the anchors themselves.
     anchors_per_bit : int
-        How many of the anchors a bit has, drawn at random.
+        Number of anchors per bit, drawn at random.
     kernel_width : float or "auto"
         σ of the kernel.
     n_labelled : int
         Training rows, drawn at random, whose labels are used.
     max_iter : int
-        Rounds at most; a round takes every weight of every bit once, in random order.
+        Maximum number of rounds; a round takes every weight of every bit once, in random order.
     random_state : int, RandomState or None
         Draws anchors, labelled rows, first weights and the order of a round.
 
@@ -56,7 +56,7 @@ class BRE(KernelHasher):
     coef_ : ndarray of shape (n_anchors + 1, n_bits)
         W, 0 where an anchor is not one of the bit, and as the last row what centring comes to.
     objective_ : ndarray of shape (n_iter_ + 1,)
-        The objective at the start and after each round; it never rises, at no single step.
+        The objective at the start and after each round; it never rises.
     n_iter_ : int
         Rounds done.
 
@@ -64,11 +64,11 @@ class BRE(KernelHasher):
     -----
     Where this differs from the authors' paper, and why:
 
-    - All pairs count, theirs are a sample of k a row. With classes as distances, ``n_bits² (d − h)²`` summed
+    - All pairs count; the authors sample k per row. With classes as distances, ``n_bits² (d − h)²`` summed
       is a quarter of ``‖m S − B Bᵀ‖²``, the objective of KSH: a pass over the thresholds then needs only sums
-      by class and by bit, O(rows · bits), as much as k = ``n_bits`` pairs a row would take.
+      by class and by bit, O(rows · bits), as much as k = ``n_bits`` pairs per row would take.
     - Features are centred to the mean of the labelled rows, as in `KSH`. RBF features as they are, all
-      positive, and a bias of its own for each bit came out at 0.167 mAP instead of 0.203 (rows held out from
+      positive, and a separate bias per bit gave 0.167 mAP instead of 0.203 (rows held out from
       the training rows of CIFAR-10, 32 bits).
     - Their weights are picked one at a time at random; a round here takes each once.
     """

@@ -27,9 +27,9 @@ class DBC(KernelHasher):
 
     Every bit is a split of the rows that a maximum-margin plane can predict. A round has two steps. First the
     codes descend on ``Σ_same d(b_i, b_j) − λ Σ_other d(b_i, b_j)``, d the Hamming distance, over all pairs of
-    one class and of two classes: classes go to one side as a whole, and as many to either side. Then an SVM a
-    bit learns the split, and every row takes the side that its SVM predicts: visual evidence overrules the
-    class. The first codes are the signs of the principal components.
+    one class and of two classes: classes go to one side as a whole, and as many to either side. Then one SVM
+    per bit learns the split, and every row takes the side that the SVM predicts: visual evidence overrules
+    the class. The first codes are the signs of the principal components.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class DBC(KernelHasher):
     C : float
         Soft margin of the SVMs, ``½‖w‖² + C Σ hinge``; the default is that of `SIH`.
     max_iter : int
-        Rounds at most; a round whose splits are those of the one before ends the fit.
+        Maximum number of rounds; a round whose splits are those of the one before ends the fit.
     random_state : int, RandomState or None
         Draws the anchors, and the directions of bits beyond the number of columns.
 
@@ -67,12 +67,14 @@ class DBC(KernelHasher):
     -----
     Where this differs from the authors' paper, and why:
 
-    - How their codes descend is told in supplementary material that could not be had. Here whole classes
-      change sides first, then single rows, each only if that lowers the sum; both take O(1) a try, as the sum
-      depends on the bit only through its sums over each class.
-    - Their SVMs are linear in the image features. Here they are linear in RBF features, as those of the other
-      supervised methods that the paper of SIH compares with.
-    - Nothing keeps bits apart but where they start, in theirs as here: some may end as the same split.
+    - How their codes descend is described in supplementary material that was not available. Here whole
+    classes
+      change sides first, then single rows, each only if that lowers the sum; both take O(1) per try, because
+      the sum depends on the bit only through its sums over each class.
+    - Their SVMs are linear in the image features. Here they are linear in RBF features, like those of the
+    other
+      supervised methods in the paper of SIH.
+    - Nothing but the start makes bits differ, as in the paper: some may end as the same split.
     """
 
     def __init__(

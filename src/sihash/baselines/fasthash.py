@@ -24,10 +24,10 @@ class FastHash(Hasher):
     """Hashing with graph cuts and boosted trees (Lin, Shen, Shi, van den Hengel, Suter; CVPR 2014).
 
     Minimises ``‖m S − Σ_k b_k b_kᵀ‖²`` over the m = ``n_bits`` bits of all training rows, ``S_ij`` being +1
-    for two rows of one class and −1 otherwise (the loss of KSH). The bits are learnt one after the other,
+    for two rows of one class and −1 otherwise (the loss of KSH). The bits are learned one after the other,
     each in two steps: the ±1 column that serves the loss best, by graph cuts over blocks of rows
-    (`infer_bit`); then boosted decision trees that predict that column from the features. What the trees
-    say, right or wrong, becomes the bit, and later bits make up for it.
+    (`infer_bit`); then boosted decision trees that predict that column from the features. The prediction
+    of the trees, right or wrong, becomes the bit, and later bits compensate for errors.
 
     Needs LightGBM and PyMaxflow to fit (``pip install 'sihash[fasthash]'``), neither to transform or load.
 
@@ -57,12 +57,12 @@ class FastHash(Hasher):
 
     Notes
     -----
-    The authors' MATLAB code could not be had, so this follows the paper. Choices of ours, and why:
+    The authors' MATLAB code was not available, so this follows the paper. Our choices, and why:
 
     - All pairs of rows enter the loss and none is listed: `LabelResidue` keeps classes and bits only.
     - A block is any set of rows of one class, which attract each other in pairs as submodularity asks; rows
       that no cut could move are decided beforehand (`best_signs`). The start is spectral.
-    - Gradient boosting on the logistic loss by LightGBM stands for AdaBoost. 500 trees per bit, each from a
+    - LightGBM's gradient boosting on the logistic loss replaces AdaBoost. 500 trees per bit, each from a
       draw of 5 % of the features, take about the time of 200 trees from 10 % and hash better (CIFAR-10, 32
       bits, one seed: mAP 0.366 against 0.323).
     """

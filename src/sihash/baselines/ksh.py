@@ -29,7 +29,7 @@ class KSH(KernelHasher):
 
     Minimises ``‖m S − Σ_k b_k b_kᵀ‖²`` over the m = ``n_bits`` bits ``b_k = sign(K a_k)`` of the labelled
     rows. ``S_ij`` is +1 for two rows of one class and −1 otherwise; ``K`` are the kernel features, centred.
-    The bits are learnt one after the other, each to maximise ``bᵀ R b`` with ``R = m S − Σ b_k b_kᵀ`` over
+    The bits are learned one after the other, each to maximise ``bᵀ R b`` with ``R = m S − Σ b_k b_kᵀ`` over
     those before it: a spectral start (the sign left out, ``‖K a‖²`` held fixed), then accelerated gradient
     steps with the sign smoothed to ``tanh(· / 2)``; whichever of the two has the larger ``bᵀ R b`` is kept.
 
@@ -46,7 +46,8 @@ class KSH(KernelHasher):
     n_labelled : int
         Training rows, drawn at random, whose labels are used.
     max_iter : int
-        Gradient steps a bit at most. They also regularise: stopping late fits the labelled rows more closely.
+        Maximum number of gradient steps per bit. Fewer steps regularise; more fit the labelled rows more
+        closely.
     random_state : int, RandomState or None
         Draws the anchors and the labelled rows.
 

@@ -12,7 +12,7 @@ from sihash.baselines.training import check_rows
 
 
 class LSH(LinearHasher):
-    """Random hyperplane hashing (Charikar; STOC 2002), the floor of all comparisons.
+    """Random hyperplane hashing (Charikar; STOC 2002), the simplest baseline.
 
     A bit is the side of a random hyperplane through the mean of the training rows. Two rows differ in a bit
     with probability ``angle / π``, the angle being that between them as seen from the mean.

@@ -17,7 +17,7 @@ class PCAITQ(ITQHasher):
     """Principal component analysis, then iterative quantisation (Gong et al.; PAMI 2013).
 
     Projects the rows on their ``n_bits`` principal directions, ``V``, and rotates those so as to minimise
-    ``‖sign(V R) − V R‖²``. A floor for supervised methods: it never sees a label.
+    ``‖sign(V R) − V R‖²``. It never sees a label; supervised methods should do better.
 
     Parameters
     ----------

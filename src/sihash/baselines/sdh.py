@@ -44,7 +44,7 @@ class SDH(KernelHasher):
     nu, regularisation : float
         ν and λ above.
     max_iter : int
-        Rounds at most.
+        Maximum number of rounds.
     random_state : int, RandomState or None
         Draws the anchors and the first codes.
 
@@ -65,7 +65,8 @@ class SDH(KernelHasher):
     -----
     Where this differs from the authors' MATLAB code, and why:
 
-    - Coordinate descent goes on from the codes of the round before; theirs starts at ``B = 0`` each round,
+    - Coordinate descent continues from the codes of the previous round; theirs starts at ``B = 0`` each
+    round,
       so that its objective may rise.
     """
 

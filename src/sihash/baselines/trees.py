@@ -1,4 +1,4 @@
-"""Boosted decision trees: learnt by LightGBM, kept and evaluated as plain arrays."""
+"""Boosted decision trees: learned by LightGBM, kept and evaluated as plain arrays."""
 
 from __future__ import annotations
 

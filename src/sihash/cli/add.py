@@ -25,7 +25,10 @@ from sihash.cli.output import ProgressKind, phase_bars
 def add(
     database: Database,
     source: Annotated[
-        str, typer.Argument(help="An image, a folder, zip or tar of class folders, or a vector file.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="An image, a folder, zip or tar of class folders, or a vector file."
+        ),
     ],
     label: Annotated[
         list[str] | None, typer.Option(help="A label for all of SOURCE; repeat for more.")
@@ -46,9 +49,9 @@ def add(
     Searches find them at once; the next `sihash update` learns from them.
 
     Content that is already there is skipped. A different item under an id that is already there is an error,
-    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3. So is
-    content that is already there under a different label; the exit code is then 0. Content that is in SOURCE
-    twice becomes one item with the labels of both.
+    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3.
+    Content that is already there under a different label is listed too. Content that is in SOURCE twice
+    becomes one item with the labels of both.
 
     Example: sihash add DB more-photos/
     """

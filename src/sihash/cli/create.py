@@ -52,7 +52,10 @@ def create(
     database: Annotated[Path, typer.Argument(metavar="DB", help="A new or empty folder.")],
     source: Annotated[
         str,
-        typer.Argument(help="A folder, zip or tar of class folders, a vector file, or a data set's name."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder, zip or tar of class folders, a vector file, or a data set's name.",
+        ),
     ],
     bits: Annotated[
         int | None, typer.Option(min=1, help="Bits per code. Default: by the number of classes.")

@@ -11,7 +11,9 @@ from sihash.cli.output import REJECTED, all_told, emit, one_line, progress_bar
 
 app = typer.Typer(no_args_is_help=True, help="List, inspect and download data sets.")
 
-SourceArgument = Annotated[str, typer.Argument(help="A name from `sihash data list`, or a path.")]
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="A name from `sihash data list`, or a path.")
+]
 
 
 @app.command("list")

@@ -26,7 +26,9 @@ AGAINST = "queries against a database"
 def evaluate(
     source: Annotated[
         str,
-        typer.Argument(help="A database, or an .npz with codes and labels; with --model, any data set."),
+        typer.Argument(
+            metavar="SOURCE", help="A database, or an .npz with codes and labels; with --model, any data set."
+        ),
     ],
     database: Annotated[
         Path | None, typer.Option(help="Another .npz: the items to search with the queries in SOURCE.")

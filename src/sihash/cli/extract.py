@@ -25,7 +25,9 @@ from sihash.cli.output import REJECTED, ProgressKind, emit, progress_bar, talk
 
 
 def extract(
-    source: Annotated[str, typer.Argument(help="A data set's name, or a folder, archive or file.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A data set's name, or a folder, archive or file.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
     features: Annotated[str, typer.Option(help="gist, pixels, onnx:<file>, or none for vectors.")] = "gist",
     size: Size = None,

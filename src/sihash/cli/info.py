@@ -6,7 +6,7 @@ from typing import Any
 
 from sihash.cli.options import Database, Json, Where, class_lines, open_database
 from sihash.cli.output import emit, one_line
-from sihash.cli.update import WAYS
+from sihash.cli.update import UPDATE_WAYS
 
 
 def info(database: Database, where: Where = None, as_json: Json = False) -> None:
@@ -61,7 +61,9 @@ def _columns(kinds: dict[str, str]) -> str:
 
 
 def _version(version: dict[str, Any]) -> str:
-    compared = "".join(f", mAP {WAYS[name]} {value:.3f}" for name, value in version["compared"].items())
+    compared = "".join(
+        f", mAP {UPDATE_WAYS[name]} {value:.3f}" for name, value in version["compared"].items()
+    )
     mark = " (in use)" if version["current"] else ""
     return (
         f"version {version['number']}{mark}: {version['strategy']}, {version['at']}, "

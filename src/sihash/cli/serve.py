@@ -10,7 +10,7 @@ import typer
 
 from sihash.cli.options import open_database
 from sihash.cli.output import talk
-from sihash.server.settings import MAX_PIXELS
+from sihash.server.settings import MAX_REQUEST_PIXELS
 
 TOKEN_VARIABLE = "SIHASH_TOKEN"
 
@@ -37,7 +37,7 @@ def serve(
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes that answer.")] = 1,
     max_pixels: Annotated[
         int, typer.Option(min=1, help="Limit for the pixels of all images in one request.")
-    ] = MAX_PIXELS,
+    ] = MAX_REQUEST_PIXELS,
 ) -> None:
     """Serve a database and its page on this machine.
 

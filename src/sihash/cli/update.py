@@ -13,7 +13,7 @@ from sihash.cli.output import ProgressKind, emit, phase_bars
 if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport
 
-WAYS = {
+UPDATE_WAYS = {
     "passive": "without the update",
     "incremental": "with it",
     "relearn": "from scratch",
@@ -67,5 +67,5 @@ def _text(report: UpdateReport) -> str:
         report.text,
         "seconds: " + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in report.seconds.items()),
     ]
-    lines += [f"mAP {WAYS[name]}: {value:.4f}" for name, value in report.compared.items()]
+    lines += [f"mAP {UPDATE_WAYS[name]}: {value:.4f}" for name, value in report.compared.items()]
     return "\n".join([*lines, *report.warnings])

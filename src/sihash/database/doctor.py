@@ -256,8 +256,7 @@ def _note(snapshot: Snapshot, examined: Examined | None, n_asked: int, n_items: 
     right = float(examined.has[rows, examined.proba.argmax(axis=1)].mean())
     return (
         f"{len(examined.ids):,} of {n_labelled:,} labels were judged by hash functions that "
-        f"had not seen the items, which name the given label for {100 * right:.0f} %; the neighbours of "
-        f"{n_asked:,} of {n_items:,} items were asked. Duplicates with the same vector were looked for "
-        "everywhere."
+        f"had not seen the items; they agree with {100 * right:.0f} % of the labels. Neighbours were "
+        f"compared for {n_asked:,} of {n_items:,} items, exact duplicates in the whole collection."
         + ("" if right >= 0.8 else " Where so few agree, many findings are hard cases, not mistakes.")
     )

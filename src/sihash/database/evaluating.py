@@ -128,8 +128,8 @@ def _asking_items(root: Path, snapshot: Snapshot, ids: Array, most: int) -> tupl
     if not len(left_out):
         raise DatabaseError("Nothing to evaluate by: none of the items learned from is left; give queries.")
     note = (
-        "The queries are items that the hash functions learned from; they ask with margins estimated as if "
-        "they had not been. Queries that the database has never seen are better still."
+        "The queries are training items, with margins estimated as if they had not been trained on. For a "
+        "stricter test, give queries that the database has never seen."
     )
     return left_out["id"], left_out["margins"], note
 

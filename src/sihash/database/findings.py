@@ -1,4 +1,4 @@
-"""What `ImageDatabase.doctor` hands back: findings, each with a reason and the command that mends it."""
+"""What `ImageDatabase.doctor` returns: findings, each with a reason and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KIND_TITLES: dict[FindingKind, str] = {
 
 @dataclass(frozen=True)
 class Finding(Labelled):
-    """Something about labels that looks wrong.
+    """A label that looks wrong.
 
-    ``certainty`` (0…1) orders the findings of one kind. ``items`` are those that it is about, or examples of
-    its classes; the first one is to change. ``labels`` are those that it should have, where that is known.
+    ``certainty`` (0…1) orders the findings of one kind. ``items`` are the items concerned, or examples of the
+    classes; the first one should change. ``labels`` are those that it should have, if known.
     ``mend`` is the command, without ``sihash`` and the database.
     """
 
@@ -36,17 +36,16 @@ class Finding(Labelled):
     labels: LabelSet = ()
 
     def command(self, database: str) -> str:
-        """The command that mends it, to be put into a shell."""
+        """The shell command that fixes it."""
         verb, *words = self.mend
         return shlex.join(["sihash", verb, database, *words])
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Findings by kind, of each kind the most certain first.
+    """Findings by kind, the most certain of each kind first.
 
-    ``found`` says how many there are of each kind, of which the list may hold fewer. ``note`` says what was
-    examined, and what one should know before believing it.
+    ``found`` counts all findings of each kind; the list may hold fewer. ``note`` says what was examined.
     """
 
     version: int

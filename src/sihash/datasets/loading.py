@@ -36,24 +36,24 @@ def load(
     """Load a data set by name (``cifar10``, ``mnist``, ``nuswide``, ``digits``) or from a path.
 
     A path may be a folder, zip or tar of class folders, of IDX files, of CIFAR-10 batches or of NUS-WIDE; or
-    an ``.npz``, ``.npy``, Parquet or Arrow file. What it is, is seen from its content. A name is looked for
-    in ``SIHASH_DATA``, then in the user's cache, and downloaded if it is in neither. A folder that bears the
-    name of a data set is loaded as ``./mnist``.
+    an ``.npz``, ``.npy``, Parquet or Arrow file. Files are recognised by their content. A named data set is
+    searched in ``SIHASH_DATA``, then in the user's cache, and downloaded otherwise. Load your own folder
+    called ``mnist`` as ``./mnist``.
 
     Parameters
     ----------
     source : name or path
     features : ``gist``, ``pixels``, ``onnx:<file>``, or None
-        None leaves vectors and images as they are.
+        None leaves vectors and images unchanged.
     labels : path or column name
-        The labels of an ``.npy`` file, or the column that holds those of a table; of NUS-WIDE, how many:
-        "81" or "21" load all images with their labels among the 81 or 21, as an indicator matrix.
+        The labels of an ``.npy`` file, or the label column of a table. For NUS-WIDE, "81" or "21" loads all
+        images with their labels among the 81 or 21, as an indicator matrix.
     cache : bool
-        Whether features are kept on disk, keyed by content and settings, and taken from there.
+        Cache features on disk, keyed by content and settings.
     progress : callable
-        Called with the number done and the number in all: bytes of a download, then images.
+        Called with the number done and the total: bytes of a download, then images.
     **options
-        Of the extractor, such as ``size``.
+        Options of the extractor, like ``size``.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def load(
     wanted = None if features in (None, "none") else features
     chosen = extractor(wanted, **options) if wanted else None
     if chosen is None and options:
-        raise ValueError(f"Options {', '.join(options)} belong to features, and none were asked for.")
+        raise ValueError(f"Options {', '.join(options)} are for features, but features is None.")
     collection = read(source, labels, progress)
     described = ", ".join([wanted or "none", *(f"{name}={value}" for name, value in options.items())])
     about: dict[str, Any] = {"source": str(source), "kind": collection.kind, "features": described}

@@ -1,8 +1,7 @@
-"""Learned codes beside what one would otherwise take, on the same data and in one run.
+"""Learned codes compared with other methods, on the same data in one run.
 
-The same queries ask the same items in every way, and one function scores all answers. Ties are broken by a
-hash of the content of the items, so it does not matter in which order they are stored. Times are of one query
-after the other by one thread.
+All methods get the same queries and items, and one function scores all answers. Ties are broken by a hash of
+the items' content, so storage order does not matter. Times are for one query after the other, in one thread.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ TIMED_QUERIES = 50
 
 @dataclass(frozen=True)
 class Comparison:
-    """``rows`` begin with the learned codes; ``skipped`` says of the ways that are not among them why.
+    """``rows`` begin with the learned codes; ``skipped`` gives the reasons for missing methods.
 
-    ``n_left_out`` more queries had nothing relevant to find. ``note`` is what one should know before
-    believing the figures, or empty.
+    ``n_left_out`` more queries had nothing relevant to find. ``note`` says where the queries come from, or is
+    empty.
     """
 
     rows: tuple[AlternativeScore, ...]
@@ -53,7 +52,7 @@ class Comparison:
     note: str = ""
 
     def advice(self) -> str:
-        """One sentence: what to use, also where that is not this."""
+        """One sentence: which method to use."""
         return advice(self.rows, self.n_queries)
 
 
@@ -68,7 +67,7 @@ def compare(
     own: Any = None,
     note: str = "",
 ) -> Comparison:
-    """Set ``own_row`` beside the alternatives.
+    """Compare ``own_row`` with the alternatives.
 
     Parameters
     ----------

@@ -42,10 +42,11 @@ BLOCKS_AT_ONCE = 8  # ... blocks held before they are summed: memory does not gr
 class RetrievalScores:
     """Means over the queries; the module states the conventions.
 
-    ``precision[ρ]`` and ``recall[ρ]`` are for the ball of radius ρ and together the precision–recall curve;
-    ``precision_at[k]``, ``mAP_at[k]`` and ``NDCG_at[k]`` are for the first k items. Without any query to ask,
-    all are NaN. ``n_database`` is the number of items that each query was compared with; ``leaves_one_out``
-    says that these were all items but itself.
+    ``precision[ρ]`` and ``recall[ρ]`` are for radius ρ, and together form the precision–recall curve;
+    ``precision_at[k]``, ``mAP_at[k]`` and ``NDCG_at[k]`` are for the first k items. Without any query, all
+    are NaN.
+    ``n_database`` is the number of items that each query was compared with; ``leaves_one_out`` says that
+    these were all other items.
     """
 
     mAP: float
@@ -61,10 +62,10 @@ class RetrievalScores:
 
 
 def leave_one_out(codes: Array, labels: Any, *, k: Sequence[int] = ()) -> RetrievalScores:
-    """Each item once the query against all others.
+    """Score retrieval with each item as the query once, against all others.
 
-    ``codes`` are packed uint8 (n × n_bytes). ``labels`` are one per row, or indicators (n × n_labels, 0 and
-    1) where items have several. ``k`` are the ranks wanted for precision@k, mAP@k and NDCG@k.
+    ``codes`` are packed uint8 (n × n_bytes). ``labels`` has one label per row, or indicators (n × n_labels, 0
+    and 1) if items have several. ``k`` are the ranks for precision@k, mAP@k and NDCG@k.
 
     >>> import numpy as np
     >>> leave_one_out(np.array([[0], [0], [255]], np.uint8), ["a", "a", "b"]).mAP
@@ -78,7 +79,7 @@ def leave_one_out(codes: Array, labels: Any, *, k: Sequence[int] = ()) -> Retrie
 def against_database(
     queries: Array, query_labels: Any, database: Array, database_labels: Any, *, k: Sequence[int] = ()
 ) -> RetrievalScores:
-    """Queries against a separate database: packed codes and labels of both, as in `leave_one_out`."""
+    """Score retrieval of queries against a separate database; arguments as in `leave_one_out`."""
     asked, stored = _words(queries), _words(database)
     if np.shape(queries)[1] != np.shape(database)[1]:
         raise ValueError(

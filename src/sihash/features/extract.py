@@ -25,8 +25,8 @@ _CHUNK_IMAGES, _CHUNK_BYTES = 1024, 64 << 20  # held at a time, undecoded
 class Extractor(Protocol):
     """Image → vector in two steps: ``prepare`` one decoded image, ``describe`` a stack of prepared ones.
 
-    ``settings`` name the extractor completely: equal settings, equal vectors. Both methods run in threads.
-    ``at_least`` is the smallest side, in pixels, that ``prepare`` has use for; None if it wants all.
+    ``settings`` identify the extractor completely: equal settings give equal vectors. Both methods run in
+    threads. ``at_least`` is the smallest side in pixels that ``prepare`` needs; None if it needs all.
     """
 
     @property
@@ -40,11 +40,11 @@ class Extractor(Protocol):
 
 
 def extractor(features: str, **options: Any) -> Extractor:
-    """The extractor of that name: ``gist``, ``pixels`` or ``onnx:<file>``, with its options."""
+    """Make an extractor by name: ``gist``, ``pixels`` or ``onnx:<file>``, with its options."""
     name, colon, file = features.partition(":")
     makers: dict[str, Any] = {"onnx": Onnx} if colon else {"gist": Gist, "pixels": Pixels}
     if name not in makers:
-        raise ValueError(f"Unknown features {features!r} of images; use gist, pixels or onnx:<file>.")
+        raise ValueError(f"Unknown features {features!r}; use gist, pixels or onnx:<file>.")
     known = [field.name for field in fields(makers[name]) if field.init and field.name != "file"]
     for option in options:
         if option not in known:
@@ -57,10 +57,10 @@ def extractor(features: str, **options: Any) -> Extractor:
 def extract(
     images: Iterable[Any], features: str = "gist", *, progress: ImageProgress | None = None, **options: Any
 ) -> Array:
-    """Vectors of images, float32 (n × n_features).
+    """Turn images into vectors, float32 (n × n_features).
 
-    ``images`` are paths, file contents, uint8 arrays (h × w or h × w × 3) or Pillow images, mixed as you
-    like; ``options`` are those of the extractor, such as ``size``.
+    ``images`` are paths, file contents, uint8 arrays (h × w or h × w × 3) or Pillow images, in any mix;
+    ``options`` are those of the extractor, like ``size``.
 
     >>> import numpy as np
     >>> extract(np.zeros((2, 40, 30, 3), np.uint8), "gist").shape

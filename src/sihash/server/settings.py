@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 ENVIRONMENT = "SIHASH_SERVICE"
 THREADS = "OPENBLAS_NUM_THREADS"
-MAX_PIXELS = 250_000_000  # 64 MiB of JPEG files, and seconds of work, whatever the format
+MAX_REQUEST_PIXELS = 250_000_000  # 64 MiB of JPEG files, and seconds of work, whatever the format
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -25,7 +25,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     host_names: tuple[str, ...] = ()
     update_threads: str = "1"
-    max_pixels: int = MAX_PIXELS
+    max_pixels: int = MAX_REQUEST_PIXELS
 
     @property
     def is_local(self) -> bool:

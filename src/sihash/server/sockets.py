@@ -1,4 +1,4 @@
-"""The sockets of a service: there before anybody is told where it is."""
+"""The sockets of a service, opened before its address is printed."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def solve_binary(
     warm : SVMs, optional
         ``warm`` of an earlier `Solution` with as many features and bits: its weights are the start. If
         ``Phi`` is the very same float32 array, and the method and ``C`` are the same, all that it kept stays
-        too, and only rows whose signs changed are counted anew.
+        too, and only rows whose signs changed are counted again.
     certify : bool
         Prove bounds for the weights of "smooth" as well, to ``tol``. This takes longer than the solve.
 
@@ -127,7 +127,7 @@ def _same_rows(rows: RowBlocks, Phi: Array) -> bool:
 
 
 def _with_signs(svms: SVMs, Y: Array) -> SVMs:
-    """Count the rows anew whose signs differ from ``Y``."""
+    """Count again the rows whose signs differ from ``Y``."""
     svms.before_turning()
     counter, start = svms.counter(), 0
     for block in svms.rows:

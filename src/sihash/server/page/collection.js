@@ -3,7 +3,7 @@
 import { get, itemPath, post, remove, token } from "./api.js";
 import { balanceChart, wantStatistics } from "./bits.js";
 import { byName, bySize, MANY, matching } from "./classes.js";
-import { $, announce, confirmed, count, empty, h, imageFiles, labelText, showError } from "./dom.js";
+import { $, announce, confirmed, count, empty, h, imageFiles, labelText, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
 import { itemCard, placeholders } from "./items.js";
 import { askForToken, refresh } from "./main.js";
@@ -65,7 +65,7 @@ function showClasses() {
 function classRow({ label, n_items }, most) {
   const name = labelText(label);
   return h("tr", {},
-    h("th", { scope: "row" }, label === null ? h("span", { class: "label none" }, name) : h("button", { type: "button", class: "link", title: name, dir: "auto", "aria-pressed": String(name === state.label), onclick: () => pick(name) }, name)),
+    h("th", { scope: "row" }, label === null ? h("span", { class: "label none" }, name) : h("button", { type: "button", class: "link", title: name, dir: "auto", "aria-pressed": String(name === state.label), onclick: () => pick(name) }, shortName(name))),
     h("td", { class: "meter" }, h("meter", { max: most, value: n_items, "aria-label": `${name}: ${count(n_items, "item")}` })),
     h("td", { class: "number" }, n_items.toLocaleString("en")),
     h("td", {}, label === null ? null : h("button", { type: "button", class: "quiet-danger", "aria-label": `Delete the class ${name}`, onclick: () => deleteClass(label, n_items) }, "delete")));
@@ -91,19 +91,19 @@ function browse() {
       shown.push(...items);
       return items.length || from ? items.map((item) => itemCard(item, actions)) : [empty("No items", "Add some images above.")];
     } catch {
-      return []; // that the service is away is told at the top; it is asked again when it is back
+      return []; // the top of the page says that the service is away; this is asked again when it is back
     }
   });
 }
 
 async function removeItem(item) {
-  if (!(await confirmed("Remove this item?", `${item.name} will not be found any more. The image file itself is left alone.`, "Remove"))) return;
+  if (!(await confirmed("Remove this item?", `${item.name} will be removed from all searches. The image file is not deleted.`, "Remove"))) return;
   await change(() => remove(itemPath(item.id)), "Removed.");
 }
 
 async function deleteClass(label, n) {
   if (!token.get() && !(await askForToken())) return;
-  const words = `${count(n, "item")} will not be found any more, at once. The hash functions forget the class with the next update. Image files are left alone.`;
+  const words = `${count(n, "item")} will be removed from all searches at once. The hash functions forget the class with the next update. Image files are not deleted.`;
   if (!(await confirmed(`Delete the class ${label}?`, words, "Delete"))) return;
   await change(() => remove("/v1/classes", { label }), `The class ${label} is deleted.`);
 }

@@ -11,9 +11,9 @@ export const view = { name: "doctor", title: "Doctor", setUp, setInfo };
 function setUp(section) {
   section.append(h("div", { class: "card" },
     h("div", { class: "card-head" },
-      h("h2", {}, "What is wrong with the labels?"),
+      h("h2", {}, "Labels that look wrong"),
       h("button", { id: "examine", type: "button", class: "primary", onclick: examine }, "Examine")),
-    h("p", { class: "quiet" }, "Looks for labels that an item's neighbours and hash functions that never saw it contradict, for duplicates, and for classes that are confused or too small. Takes seconds to minutes; searches go on. Nothing is changed until you mend it."),
+    h("p", { class: "quiet" }, "Finds labels that contradict an item's neighbours and its bits, duplicates, and classes that are confused or too small. Takes seconds to minutes; searches continue. Nothing changes until you fix it."),
     h("p", { id: "doctor-error", class: "error", role: "alert", hidden: true }),
     h("div", { id: "findings", class: "stack" })));
 }
@@ -59,7 +59,7 @@ function mendButton(finding, element) {
   const [item] = finding.items;
   if (finding.label !== null) {
     const relabel = () => post("/v1/items/relabel", { json: { ids: [item.id], label: String(finding.label) } });
-    return h("button", { type: "button", onclick: () => mend(element, relabel, `Item ${item.id} is labelled ${finding.label} now.`) }, `Relabel as ${finding.label}`);
+    return h("button", { type: "button", onclick: () => mend(element, relabel, `Item ${item.id} is now labelled ${finding.label}.`) }, `Relabel as ${finding.label}`);
   }
   if (!finding.remove) return null;
   return h("button", { type: "button", onclick: () => mend(element, () => remove(itemPath(item.id)), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);

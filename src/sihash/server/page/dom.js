@@ -28,8 +28,18 @@ export const percent = (share) => `${Math.round(100 * share)} %`;
 export const fixed = (value, digits) => value.toFixed(digits).replace("-", "−");
 export const labelText = (label) => (label === null ? "no class" : String(label));
 
-/** The name of a class, in whatever script; `title` has it whole where there is no room. */
-export const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, labelText(label));
+const LONGEST_NAME = 28; // letters that fit a chip
+const letters = new Intl.Segmenter();
+
+/** A long name without its middle: names of one collection often differ only at their ends. */
+export function shortName(name) {
+  if (name.length <= LONGEST_NAME) return name;
+  const all = [...letters.segment(name)].map(({ segment }) => segment);
+  return all.length <= LONGEST_NAME ? name : [...all.slice(0, LONGEST_NAME / 2 - 1), "…", ...all.slice(-LONGEST_NAME / 2)].join("");
+}
+
+/** The name of a class, in whatever script; `title` has it whole. */
+export const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, shortName(labelText(label)));
 
 /** What stands in a list that has nothing to show. */
 export const empty = (title, words) => h("li", { class: "empty" }, h("strong", {}, title), words);

@@ -88,7 +88,7 @@ export function hitCard(hit, queryCode, actions) {
 }
 
 const REASONS = {
-  same_class: ["same class", percent, "Probability that the query is of the class of this item"],
+  same_class: ["same class", percent, "Probability that the query has the class of this item"],
   margin: ["margin", (value) => fixed(value, 2), "How far the margins of the query agree with the bits of this item, from −1 to 1"],
   vector: ["vector", (value) => fixed(value, 2), "Cosine between the vectors, from −1 to 1"],
 };

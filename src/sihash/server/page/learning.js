@@ -88,11 +88,11 @@ function qualities({ strategy, scores }) {
 
 async function undo() {
   if (!token.get() && !(await askForToken())) return;
-  if (!(await confirmed("Undo the last change?", "The last adding, removal or update is taken back.", "Undo"))) return;
+  if (!(await confirmed("Undo the last change?", "The last addition, removal, relabelling or update is undone.", "Undo"))) return;
   showError("undo-error", null);
   try {
     const { undone } = await post("/v1/undo");
-    announce(`Taken back: ${undone}.`);
+    announce(`Undone: ${undone}.`);
   } catch (error) {
     showError("undo-error", error);
   }
@@ -108,7 +108,7 @@ function showWorth(version) {
   const scores = Object.entries(version?.scores ?? {}).filter(([, value]) => value !== null);
   $("chart-card").hidden = !scores.length;
   if (!scores.length) return;
-  $("chart-words").textContent = `Mean average precision on the collection as it is in version ${version.version}. Passive: the old hash functions, left as they were.`;
+  $("chart-words").textContent = `Mean average precision (mAP) on the collection of version ${version.version}. “Before” are the old hash functions on the same items.`;
   const words = scores.map(([kind, value]) => `${WORDS[kind] ?? kind} ${value.toFixed(3)}`).join(", ");
   drawAtWidth($("chart"), (width) => {
     const [left, long] = [140, Math.max(60, width - 140 - 52)];

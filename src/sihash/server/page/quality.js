@@ -1,4 +1,4 @@
-// The view of quality: the database beside what one would otherwise take, and one sentence of advice.
+// The view of quality: the database compared with other methods, and one sentence of advice.
 
 import { get } from "./api.js";
 import { $, announce, count, h, showError } from "./dom.js";
@@ -13,7 +13,7 @@ function setUp() {
 
 let isMeasuring = false;
 
-/** What was measured is of the database as it was; a change takes it away. */
+/** A change of the database makes the measurement invalid. */
 function setInfo(info) {
   $("quality-result").hidden = true;
   $("measure").disabled = isMeasuring || !info.n_items;

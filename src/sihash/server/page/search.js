@@ -3,7 +3,7 @@
 import { get, itemPath, post } from "./api.js";
 import { strip } from "./bits.js";
 import { byName, MANY, matching } from "./classes.js";
-import { $, announce, count, empty, h, imageFiles, labelText, percent, showError } from "./dom.js";
+import { $, announce, count, empty, h, imageFiles, labelText, percent, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
 import { hitCard, image, itemCard, picture, placeholders } from "./items.js";
 import { look } from "./viewer.js";
@@ -66,7 +66,7 @@ function showClasses() {
 
 const chip = (label) => h("label", {},
   h("input", { type: "checkbox", value: label, checked: state.classes.has(label), onchange: (event) => choose(label, event.target.checked) }),
-  h("span", { title: label, dir: "auto" }, label));
+  h("span", { title: label, dir: "auto" }, shortName(label)));
 
 function choose(label, isChosen) {
   if (isChosen) state.classes.add(label);
@@ -148,7 +148,7 @@ function takeChosen() {
 
 export function fromFiles(files) {
   const [file] = imageFiles(files);
-  if (!file) return showError("query-error", new Error("That is no image file."));
+  if (!file) return showError("query-error", new Error("This is not an image file."));
   if (state.query?.address) URL.revokeObjectURL(state.query.address);
   state.query = { file, address: URL.createObjectURL(file) };
   showQueryImage(state.query.address, file.name);
@@ -251,7 +251,7 @@ function showAnswer(answer) {
     const actions = { open: fromItem, look: (hit) => look(hit, answer.hits) };
     drawAsSeen($("results"), pieces(answer.hits, (hit) => hitCard(hit, answer.query_code, actions), SAMPLE));
   } else {
-    showOnly(empty("Nothing found", state.mode === "radius" ? "No code lies within this radius. Allow more bits to differ." : "No item fits the filter."));
+    showOnly(empty("Nothing found", state.mode === "radius" ? "No item is within this radius. Allow more bits to differ." : "No item matches the filter."));
   }
   announce(`${count(found, "item")} found, version ${answer.version}.${answer.remark ? ` Your query ${answer.remark}.` : ""}`);
 }
@@ -288,7 +288,7 @@ function failed(error) {
   } else if (error.status === 404) {
     state.query = null;
     browse().catch(() => {});
-    showError("query-error", new Error("That item is not there any more."));
+    showError("query-error", new Error("This item no longer exists."));
   } else if (error.status) {
     showError("query-error", error);
   }

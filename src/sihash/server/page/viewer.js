@@ -62,7 +62,7 @@ async function show(item) {
     if (error.name === "AbortError") return;
     $("viewer-near").replaceChildren();
     $("viewer-facts").replaceChildren();
-    showError("viewer-error", error.status === 404 ? new Error("That item is not there any more.") : error);
+    showError("viewer-error", error.status === 404 ? new Error("This item no longer exists.") : error);
   }
 }
 
@@ -75,7 +75,7 @@ async function showPicture(item, signal) {
   const address = await fetched(`${itemPath(item.id)}/image`, signal);
   if (signal.aborted) return void (address && URL.revokeObjectURL(address));
   state.address = address;
-  $("viewer-note").textContent = address ? "" : "The original is not where it was when it was added; this is what is kept of it.";
+  $("viewer-note").textContent = address ? "" : "The original is missing or has changed; this is the stored thumbnail.";
   if (address) $("viewer-picture").replaceChildren(h("div", { class: "picture" }, image(address)));
 }
 
