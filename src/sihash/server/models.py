@@ -1,4 +1,4 @@
-"""What goes over the wire, in one place for the service, its description and the client."""
+"""Requests and answers of the service, shared by the routes, the OpenAPI description and the client."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Vector = Annotated[
 
 
 class Model(BaseModel):
-    """Fields are what they say and no others."""
+    """No other fields are allowed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ErrorAnswer(Model):
-    """Every error looks like this: one sentence."""
+    """Every error is one sentence."""
 
     detail: str
 
@@ -46,8 +46,8 @@ class ErrorAnswer(Model):
 
 
 class Why(Model):
-    """Why an item was found: the probability that query and item are of one class; from −1 to 1, how far the
-    query's margins agree with the item's bits, and the cosine between the vectors.
+    """Why an item was found: the probability that query and item have the same class; how far the query's
+    margins agree with the item's bits, from −1 to 1; and the cosine of the vectors.
     """
 
     same_class: float
@@ -58,7 +58,7 @@ class Why(Model):
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    ``id`` is the user's own, or a number; ``columns`` are what else is known of the item.
+    ``id`` is the user's, or a number; ``columns`` are other facts about the item.
     """
 
     id: str | int
@@ -73,7 +73,7 @@ class Hit(Model):
 
 
 class SearchAnswer(Model):
-    """What a query found, best first. ``version`` is the model version by which all of it was found.
+    """The hits of a query, best first, and the model ``version`` that found them.
 
     ``remark`` says if the query looks like none of the classes.
     """
@@ -114,25 +114,27 @@ class SearchAnswer(Model):
 
 
 class SearchOptions(Model):
-    """What to look for; in an address ``classes`` is ``class``, once for each."""
+    """What to search for. In a URL, ``classes`` is ``class``, repeated for each."""
 
-    k: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Results at most.")
+    k: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Maximum number of results.")
     radius: int | None = Field(
-        default=None, ge=0, le=4096, description="Of these, only items at most this many bits away."
+        default=None, ge=0, le=4096, description="Only items at most this many bits away."
     )
-    rank: Rank | None = Field(default=None, description="How to order; the database has a default.")
+    rank: Rank | None = Field(
+        default=None, description="How to order the hits. Default: that of the database."
+    )
     classes: list[LabelText] = Field(
         default=[], max_length=1000, examples=[["cat"]], description="Only items of these classes."
     )
     where: WhereText | None = Field(
         default=None,
         examples=["price < 20 and colour = 'red'"],
-        description="Only items whose columns meet these conditions.",
+        description="Only items that match these conditions on columns.",
     )
 
 
 class VectorSearch(SearchOptions):
-    """A search by a vector, of the width that the database has."""
+    """A search by a vector, as long as those in the database."""
 
     vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
 
@@ -182,8 +184,8 @@ class ClassCount(Model):
 class InfoAnswer(Model):
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
 
-    ``thumbnails`` says whether small pictures of images are kept; ``columns`` are the kinds of columns by
-    name: "number", "text", "true or false".
+    ``thumbnails`` says whether small pictures are stored; ``columns`` are the kinds of columns by name:
+    "number", "text", "true or false".
     """
 
     name: str
@@ -203,14 +205,14 @@ class InfoAnswer(Model):
 
 
 class ClassMargins(Model):
-    """Mean margin of a class for each bit: its sign says on which side of the bit the class lies."""
+    """Mean margin of a class for each bit: its sign is the side of the bit that the class is on."""
 
     label: Label
     margins: list[float]
 
 
 class BitsAnswer(Model):
-    """How the bits are used: ``balance`` is the share of items in which each is set."""
+    """How the bits are used: ``balance`` is the share of items with each bit set."""
 
     version: int
     balance: list[float]
@@ -218,7 +220,7 @@ class BitsAnswer(Model):
 
 
 class AlternativeModel(Model):
-    """A way to search: bytes that it keeps of an item, how well it answers, milliseconds of a query."""
+    """A method: bytes per item, quality, milliseconds per query."""
 
     name: str
     bytes_per_item: int
@@ -234,9 +236,9 @@ class SkippedAlternative(Model):
 
 
 class ComparisonAnswer(Model):
-    """The database, in the first of ``rows``, beside what one would otherwise take; ``advice`` is a sentence.
+    """The database (first of ``rows``) compared with other methods; ``advice`` is one sentence.
 
-    ``note`` is what to know before believing the figures, or empty.
+    ``note`` says where the queries come from, or is empty.
     """
 
     version: int
@@ -257,10 +259,10 @@ class FindingItem(Model):
 
 
 class FindingModel(Model):
-    """Something about labels that looks wrong: why, the items that it is about, and what mends it.
+    """A label that looks wrong: why, the items concerned, and how to fix it.
 
-    ``label`` is the one that the first of the items should have, where that is known; ``remove`` says that
-    this item is to go instead.
+    ``label`` is the one that the first item should have, if known; ``remove`` says that it should be removed
+    instead.
     """
 
     kind: FindingKind
@@ -279,9 +281,9 @@ class FoundCount(Model):
 
 
 class DoctorAnswer(Model):
-    """Findings by kind, of each kind the most certain first; ``found`` counts those that are not listed, too.
+    """Findings by kind, the most certain first; ``found`` counts all, listed or not.
 
-    ``note`` says what was examined, and what to know before believing it.
+    ``note`` says what was examined.
     """
 
     version: int
@@ -294,7 +296,7 @@ class DoctorAnswer(Model):
 
 
 class BatchItem(Model):
-    """An item to be added: an image file in Base64, or a vector, and what is known of it."""
+    """An item to add: an image file in Base64 or a vector, with its label, name, id and columns."""
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
     vector: Vector | None = None
@@ -309,7 +311,7 @@ class BatchItem(Model):
 class Batch(Model):
     """Items of one kind: all images or all vectors, all with an id or none.
 
-    ``replace`` lets items take the place of those that have their ids.
+    ``replace`` allows items to replace those with the same ids.
     """
 
     replace: bool = False
@@ -321,13 +323,13 @@ class Ids(Model):
 
 
 class Relabelling(Ids):
-    """Items, and the label that they are to have; null takes their label away."""
+    """Items and their new label; null removes the label."""
 
     label: LabelText | None = Field(examples=["cat"])
 
 
 class ClassRelabelling(Model):
-    """Classes whose items are to have another label, known or new; null takes their label away."""
+    """Classes and the new label of their items; null removes the label."""
 
     classes: list[LabelText] = Field(min_length=1, max_length=1000, examples=[["kitten"]])
     label: LabelText | None = Field(examples=["cat"])
@@ -339,8 +341,8 @@ class Rejected(Model):
 
 
 class AddAnswer(Model):
-    """Ids of what was added (``replaced``: in the place of others), names of what was there already, and what
-    could not be used.
+    """Ids of the added items (``replaced``: those that replaced others), names of items already there, and
+    items that could not be used.
     """
 
     version: int
@@ -356,7 +358,7 @@ class RemoveAnswer(Model):
 
 
 class RelabelAnswer(Model):
-    """Ids of the items whose label has changed, and what it is now."""
+    """Ids of the items whose label changed, and the new label."""
 
     version: int
     relabelled: list[Id]
@@ -364,14 +366,14 @@ class RelabelAnswer(Model):
 
 
 class UndoAnswer(Model):
-    """What was taken back, and the version in force again."""
+    """What was undone, and the version that searches use again."""
 
     version: int
     undone: str
 
 
 class UpdateOrder(Model):
-    """``reencode`` then encodes items with older codes; ``compare`` also learns from scratch, to measure."""
+    """``reencode`` also encodes items with older codes; ``compare`` also learns from scratch, to measure."""
 
     strategy: Strategy = "incremental"
     reencode: bool = False
@@ -379,7 +381,7 @@ class UpdateOrder(Model):
 
 
 class UpdateState(Model):
-    """How far an update is: ``share`` runs from 0 to 1, ``scores`` are mAP by strategy when it is done."""
+    """Progress of an update: ``share`` runs from 0 to 1; ``scores`` are mAP by strategy when it is done."""
 
     state: Literal["idle", "running", "done", "failed"]
     strategy: Strategy | None = None
@@ -420,11 +422,11 @@ class Ready(Model):
     version: int
 
 
-# From the database's words to these.
+# From what the database returns to these.
 
 
 def search_answer(answer: Any) -> dict[str, Any]:
-    """A `SearchAnswer` as plain types: the route that is asked most has no time for models."""
+    """A `SearchAnswer` in plain types: building models is too slow for the most used route."""
     return {
         "version": answer.version,
         "rank": answer.rank,
@@ -465,7 +467,7 @@ def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
 
 
 def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> DoctorAnswer:
-    """``name`` is what the commands call the database."""
+    """``name`` is the database in the suggested commands."""
     return DoctorAnswer(
         version=found.version,
         found=[FoundCount(kind=kind, title=titles[kind], n=n) for kind, n in found.found.items()],
