@@ -637,16 +637,15 @@ def test_several_labels_from_end_to_end(tmp_path):
     shutil.copy(folder / "a" / "0.png", folder / "c" / "copy.png")
     code, stdout, stderr = invoke("create", db, folder, *SMALL)
     assert code == 0
-    assert "same content twice: c/copy.png; the item has the labels of both: a, c" in stderr
-    assert "1 gave an item one more label" in stdout
+    assert "same content twice: c/copy.png; the item has both labels: a, c" in stderr
+    assert "1 gave an item another label" in stdout
     assert "1 with several" in invoke("info", db)[1]
-    found = invoke("search", db, folder / "a" / "0.png", "-k", "12", "--class", "c", "--json")[1]["answers"][
-        0
-    ]
+    query = folder / "a" / "0.png"
+    (found,) = invoke("search", db, query, "-k", "12", "--class", "c", "--json")[1]["answers"]
     assert {hit["id"] for hit in found["hits"]} == {"a/0.png", "c/2.png", "c/5.png", "c/8.png", "c/11.png"}
     assert next(h for h in found["hits"] if h["id"] == "a/0.png")["labels"] == ["a", "c"]
     assert "a, c" in invoke("search", db, folder / "a" / "0.png", "--class", "c")[1]
-    assert invoke("relabel", db, "b/1.png", "b", "new")[1] == "1 item is labelled b, new now.\n"
+    assert invoke("relabel", db, "b/1.png", "b", "new")[1] == "1 item is now labelled b, new.\n"
     data = invoke("remove", db, "--class", "c", "--dry-run", "--json")[1]
     assert (data["n_removed"], data["relabelled"]) == (4, ["a/0.png"])
     told = invoke("remove", db, "--class", "c")[1]

@@ -56,7 +56,7 @@ def relabel(
         now = "without that label" if classes else "without a label"
     text = f"{n:,} {'item is' if n == 1 else 'items are'} now {now}."
     if n_same > 0:
-        text += f" {n_same:,} already had that."
+        text += f" {n_same:,} already had it."
     data = {"version": report.version, "label": report.label, "labels": report.labels}
     emit({**data, "relabelled": report.relabelled}, text, as_json)
 
