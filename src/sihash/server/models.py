@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Label = str | int | None
-Labels = list[str | int]  # of an item; ``label`` is the one of them where there is exactly one
+Labels = list[str | int]  # in answers; beside them ``label``, the one where there is exactly one, else null
 Strategy = Literal["incremental", "relearn"]
 FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
@@ -16,6 +16,7 @@ MAX_ID = 2**63 - 1
 MAX_RESULTS = 1000
 MAX_BATCH_ITEMS = 1000
 MAX_WIDTH = 65_536  # numbers in a vector
+MAX_LABELS = 1000  # of an item, or in a filter
 
 Number = Annotated[int, Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID)]
 IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
@@ -23,7 +24,13 @@ Id = IdText | Number
 Value = str | int | float | bool
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 WhereText = Annotated[str, Field(min_length=1, max_length=2000)]
-LabelText = Annotated[str, Field(min_length=1, max_length=200)]
+LabelText = Annotated[str, Field(min_length=1, max_length=1000)]
+LabelTexts = Annotated[list[LabelText], Field(max_length=MAX_LABELS)]
+# In requests: one label, or a list of labels; an empty list is none.
+OneOrSeveral = Annotated[
+    Annotated[LabelText, Tag("text")] | Annotated[LabelTexts, Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, list) else "text"),
+]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Vector = Annotated[
     list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_WIDTH)
@@ -46,8 +53,8 @@ class ErrorAnswer(Model):
 
 
 class Why(Model):
-    """Why an item was found: the probability that query and item are of one class; from −1 to 1, how far the
-    query's margins agree with the item's bits, and the cosine between the vectors.
+    """Why an item was found: the probability that query and item are of one class (have a label in common);
+    from −1 to 1, how far the query's margins agree with the item's bits, and the cosine between the vectors.
     """
 
     same_class: float
@@ -58,7 +65,8 @@ class Why(Model):
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    ``id`` is the user's own, or a number; ``columns`` are what else is known of the item.
+    ``id`` is the user's own, or a number; ``label`` is the one of the ``labels`` where there is exactly one,
+    else null; ``columns`` are what else is known of the item.
     """
 
     id: str | int
@@ -122,7 +130,10 @@ class SearchOptions(Model):
     )
     rank: Rank | None = Field(default=None, description="How to order; the database has a default.")
     classes: list[LabelText] = Field(
-        default=[], max_length=1000, examples=[["cat"]], description="Only items of these classes."
+        default=[],
+        max_length=MAX_LABELS,
+        examples=[["cat"]],
+        description="Only items that have one of these labels.",
     )
     where: WhereText | None = Field(
         default=None,
@@ -147,10 +158,14 @@ class ClassProbability(Model):
 
 
 class ClassifyAnswer(Model):
-    """The most likely class, and the probabilities of all, largest first."""
+    """The most likely class, ``label``, and the probabilities of all, largest first.
+
+    ``labels`` are those to answer: that one, and where items have several labels all that are likely enough.
+    """
 
     version: int
     label: Label
+    labels: Labels
     probability: float
     probabilities: list[ClassProbability]
 
@@ -159,6 +174,8 @@ class ClassifyAnswer(Model):
 
 
 class ItemModel(Model):
+    """An item; ``label`` is the one of the ``labels`` where there is exactly one, else null."""
+
     id: str | int
     label: Label
     labels: Labels
@@ -175,12 +192,17 @@ class ItemsPage(Model):
 
 
 class ClassCount(Model):
+    """How many items have a label; ``n_only`` of them have no other, and go if the class is removed."""
+
     label: Label
     n_items: int
+    n_only: int
 
 
 class InfoAnswer(Model):
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
+
+    An item counts in each class that it has a label of; ``n_several`` items have more than one.
 
     ``thumbnails`` says whether small pictures of images are kept; ``columns`` are the kinds of columns by
     name: "number", "text", "true or false".
@@ -189,6 +211,7 @@ class InfoAnswer(Model):
     name: str
     version: int
     n_items: int
+    n_several: int
     n_bits: int
     holds_images: bool
     thumbnails: bool
@@ -252,6 +275,7 @@ class ComparisonAnswer(Model):
 class FindingItem(Model):
     id: str | int
     label: Label
+    labels: Labels
     name: str
     code: str
 
@@ -259,7 +283,7 @@ class FindingItem(Model):
 class FindingModel(Model):
     """Something about labels that looks wrong: why, the items that it is about, and what mends it.
 
-    ``label`` is the one that the first of the items should have, where that is known; ``remove`` says that
+    ``labels`` are those that the first of the items should have, where that is known; ``remove`` says that
     this item is to go instead.
     """
 
@@ -268,6 +292,7 @@ class FindingModel(Model):
     reason: str
     items: list[FindingItem]
     label: Label
+    labels: Labels
     remove: bool
     command: str
 
@@ -294,11 +319,14 @@ class DoctorAnswer(Model):
 
 
 class BatchItem(Model):
-    """An item to be added: an image file in Base64, or a vector, and what is known of it."""
+    """An item to be added: an image file in Base64, or a vector, and what is known of it.
+
+    ``label`` is its label, or a list of its labels; null or an empty list means that it has none.
+    """
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
     vector: Vector | None = None
-    label: LabelText | None = Field(default=None, examples=["cat"])
+    label: OneOrSeveral | None = Field(default=None, examples=["cat", ["cat", "asleep"]])
     name: Name | None = Field(default=None, examples=["cat-17.jpg"])
     id: Id | None = Field(default=None, examples=["sku-17"])
     columns: dict[ColumnName, Value | None] = Field(
@@ -307,7 +335,7 @@ class BatchItem(Model):
 
 
 class Batch(Model):
-    """Items of one kind: all images or all vectors, all with an id or none.
+    """Items of one kind: all images or all vectors, all with an id or none, a label each or a list each.
 
     ``replace`` lets items take the place of those that have their ids.
     """
@@ -321,16 +349,22 @@ class Ids(Model):
 
 
 class Relabelling(Ids):
-    """Items, and the label that they are to have; null takes their label away."""
+    """Items, and the label, or the list of labels, that they are to have in the place of all that they have.
 
-    label: LabelText | None = Field(examples=["cat"])
+    Null or an empty list takes their labels away.
+    """
+
+    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
 
 
 class ClassRelabelling(Model):
-    """Classes whose items are to have another label, known or new; null takes their label away."""
+    """Classes whose items are to have another label, known or new, or several, in the place of theirs.
 
-    classes: list[LabelText] = Field(min_length=1, max_length=1000, examples=[["kitten"]])
-    label: LabelText | None = Field(examples=["cat"])
+    Other labels of these items stay. Null or an empty list takes the labels of these classes away.
+    """
+
+    classes: list[LabelText] = Field(min_length=1, max_length=MAX_LABELS, examples=[["kitten"]])
+    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "young"]])
 
 
 class Rejected(Model):
@@ -338,29 +372,50 @@ class Rejected(Model):
     reason: str
 
 
+class LabelConflict(Model):
+    """What was not added, because its content is there already, with other labels: those are ``kept``."""
+
+    name: str
+    labels: Labels
+    kept: Labels
+
+
+class JoinedLabels(Model):
+    """What was not added, because the request has its content twice; the item has ``labels`` of both."""
+
+    name: str
+    labels: Labels
+
+
 class AddAnswer(Model):
     """Ids of what was added (``replaced``: in the place of others), names of what was there already, and what
-    could not be used.
+    could not be used. ``conflicts`` and ``joined`` are those of the skipped whose labels differ.
     """
 
     version: int
     added: list[str | int]
-    replaced: list[str | int]
-    skipped: list[str]
-    rejected: list[Rejected]
+    replaced: list[str | int] = []
+    skipped: list[str] = []
+    rejected: list[Rejected] = []
+    conflicts: list[LabelConflict] = []
+    joined: list[JoinedLabels] = []
 
 
 class RemoveAnswer(Model):
+    """Ids of the items that went, and, where a class did, of those that lost its label and have another."""
+
     version: int
     removed: list[str | int]
+    relabelled: list[str | int] = []
 
 
 class RelabelAnswer(Model):
-    """Ids of the items whose label has changed, and what it is now."""
+    """Ids of the items whose labels have changed, and the labels that they were given."""
 
     version: int
     relabelled: list[Id]
     label: Label
+    labels: Labels
 
 
 class UndoAnswer(Model):
@@ -475,10 +530,17 @@ def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> Doct
                 certainty=each.certainty,
                 reason=each.reason,
                 items=[
-                    FindingItem(id=item.id, label=item.label, name=item.name, code=item.code.hex())
+                    FindingItem(
+                        id=item.id,
+                        label=item.label,
+                        labels=list(item.labels),
+                        name=item.name,
+                        code=item.code.hex(),
+                    )
                     for item in each.items
                 ],
                 label=each.label,
+                labels=list(each.labels),
                 remove=each.kind in ("conflict", "near-duplicate") and not each.labels,
                 command=each.command(name),
             )
