@@ -143,13 +143,18 @@ def test_a_class_goes_and_its_items_stay_where_they_have_another_label(client):
 
 
 def test_the_doctor_tells_and_mends_labels(http):
-    http.post("/v1/items/relabel", json={"ids": [0], "label": ["star", "big"]})
-    findings = http.get("/v1/doctor").json()["findings"]
-    [finding] = [each for each in findings if each["kind"] == "wrong label" and each["items"][0]["id"] == 0]
-    assert finding["items"][0]["labels"] == ["big", "star"]
-    assert "round" in finding["labels"]
-    order = {"ids": [0], "label": finding["labels"]}
-    assert http.post("/v1/items/relabel", json=order).json()["labels"] == finding["labels"]
+    http.post("/v1/items/relabel", json={"ids": [0], "label": "star"})
+    twin = {"vector": np.nextafter(X[2], 100).tolist(), "label": ["round"]}
+    [number] = http.post("/v1/items/batch", json={"items": [twin]}).json()["added"]
+    findings = {
+        (each["kind"], each["items"][0]["id"]): each for each in http.get("/v1/doctor").json()["findings"]
+    }
+    wrong, conflict = findings["wrong label", 0], findings["conflict", number]
+    assert (wrong["items"][0]["labels"], wrong["labels"], wrong["label"]) == (["star"], ["round"], "round")
+    assert [item["labels"] for item in conflict["items"]] == [["round"], ["big", "star"]]
+    assert (conflict["labels"], conflict["label"], conflict["remove"]) == (["big", "star"], None, False)
+    order = {"ids": [number], "label": conflict["labels"]}
+    assert http.post("/v1/items/relabel", json=order).json()["labels"] == ["big", "star"]
 
 
 def test_quality_is_measured_by_a_label_in_common(http):

@@ -27,9 +27,8 @@ export const percent = (share) => `${Math.round(100 * share)} %`;
 /** A number with so many digits after the point, and a minus sign that looks like one. */
 export const fixed = (value, digits) => value.toFixed(digits).replace("-", "−");
 export const labelText = (label) => (label === null ? "no class" : String(label));
-
-/** The name of a class, in whatever script; `title` has it whole where there is no room. */
-export const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, labelText(label));
+/** The labels of an item, in a line. */
+export const labelsText = (labels) => labels.join(", ") || labelText(null);
 
 /** What stands in a list that has nothing to show. */
 export const empty = (title, words) => h("li", { class: "empty" }, h("strong", {}, title), words);
