@@ -10,7 +10,7 @@ from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
-    "write `sihash relabel DB ID LABEL…`, or `sihash relabel DB --class OLD LABEL…`; --none in place of "
+    "write `sihash relabel DB ID LABEL…`, or `sihash relabel DB --class OLD LABEL`; --none in place of "
     "labels takes them away"
 )
 
@@ -31,7 +31,7 @@ def relabel(
     """Change the labels of items, or of whole classes.
 
     An item gets the labels given in the place of all that it has. With --class the items of that class get
-    them in its place, and keep their other labels. Searches go by it at once, the next update learns from it.
+    one label in its place, and keep their others. Searches go by it at once, the next update learns from it.
     `sihash undo` takes it back.
 
     Example: sihash relabel DB 17 cat
@@ -63,6 +63,7 @@ def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) ->
     """The items and the labels that are meant."""
     n_ids = 0 if whole_classes else 1
     ids, labels = words[:n_ids], words[n_ids:]
-    if len(ids) != n_ids or bool(labels) == none or (whole_classes and more) or "" in words:
+    mixed = whole_classes and (more or len(labels) > 1)  # an id beside classes would become a label
+    if len(ids) != n_ids or bool(labels) == none or mixed or "" in words:
         raise typer.BadParameter(WRITTEN + ".")
     return [*ids, *more], labels

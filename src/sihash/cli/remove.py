@@ -44,7 +44,7 @@ def remove(
     data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
     words = "would be removed; nothing is changed" if dry_run else "removed"
     lose = "would lose" if dry_run else "lost"
-    more = f" {len(stays):,} more {lose} the label and have another." if stays else ""
+    more = f" {len(stays):,} more {lose} the label and stay." if stays else ""
     emit({**data, "relabelled": stays}, f"{len(gone):,} items {words}.{more}", as_json)
 
 

@@ -162,16 +162,46 @@ def _new_block(rows: RowBlocks, table: dict[str, Array], n: int) -> Block:
     return block
 
 
+def returning(
+    training: TrainingState, gone: list[Hashable], X: Array, ids: list[Hashable]
+) -> dict[Hashable, int]:
+    """Rows that leave and come back with the vector that they had, only with other labels: their keys."""
+    leaves = training.key_of.keys() & gone
+    place_of = {training.key_of[name]: k for k, name in enumerate(ids[: len(X)]) if name in leaves}
+    if not place_of:
+        return {}
+    keys, vectors = joined(training.svms.rows.map(_vectors, np.array(list(place_of))))
+    places = [place_of[key] for key in keys.tolist()]
+    same = (vectors == X[places].astype(np.float32)).all(axis=1)
+    found = zip(places, keys.tolist(), same.tolist(), strict=True)
+    return {ids[place]: key for place, key, is_same in found if is_same}
+
+
+def _vectors(block: Block, keys: Array) -> tuple[Array, Array]:
+    rows = np.flatnonzero(np.isin(block["key"], keys))
+    return block["key"][rows], block["X"][rows]
+
+
+def keep_anchors(training: TrainingState, keys_before: dict[Hashable, int]) -> None:
+    """Anchors that are means of rows which came back under new keys, only with other labels, stay so."""
+    kernel, key_of = training.kernel, training.key_of
+    new_key = {key: key_of[name] for name, key in keys_before.items() if name in key_of}
+    if new_key and kernel.made_of is not None:
+        rows, anchors = kernel.made_of
+        rows = np.array([new_key.get(key, key) for key in rows.tolist()], dtype=rows.dtype)
+        training.kernel = replace(kernel, made_of=np.stack([rows, anchors]))
+
+
 def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
     """Take rows out by their ids; a class that loses its last row goes with it."""
     keys = [training.key_of.pop(name) for name in ids if training.outside.pop(name, None) is None]
     _leave(training, "key", np.array(keys, dtype=np.int64), len(keys))
 
 
-def leave_classes(training: TrainingState, numbers: Array) -> tuple[Array, Array, list[Hashable]]:
+def leave_classes(training: TrainingState, numbers: Array) -> tuple[Array, Array, dict[Hashable, int]]:
     """Take classes out, with the rows that have no other label; the others lose that label.
 
-    Rows to learn from that lose one leave, and have to come again: their vectors, label sets and ids.
+    Rows to learn from that lose one leave, and have to come again: their vectors, label sets, and keys by id.
     """
     sizes = training.label_sizes()
     left: dict[int, int] = {}  # what is left of each set that loses a label; −1: nothing
@@ -189,7 +219,7 @@ def leave_classes(training: TrainingState, numbers: Array) -> tuple[Array, Array
     names = _forget(training, keys)
     awaited = training.sets.apart(np.unique(sets))[1]
     _leave(training, "pair", np.flatnonzero(leaves), len(keys), awaited)
-    return X, sets, [names[key] for key in keys[again].tolist()]
+    return X, sets, {names[key]: key for key in keys[again].tolist()}
 
 
 def _forget(training: TrainingState, keys: Array) -> dict[int, Hashable]:
