@@ -189,7 +189,7 @@ async function run() {
   showError("query-error", null);
   setWaiting(true);
   try {
-    if (!(await canFilter(signal))) showOnly(empty("Nothing found", "The condition on columns cannot be used; the filters say why."));
+    if (state.where !== filtered && !(await canFilter(signal))) showOnly(empty("Nothing found", "The condition on columns cannot be used; the filters say why."));
     else if (state.query) await search(signal);
     else await browse(signal);
     state.isAnswered = true;
@@ -201,16 +201,17 @@ async function run() {
   if (running.signal === signal) setWaiting(false);
 }
 
-let filtered = ""; // the last condition that could be used
+let filtered = ""; // the condition that was found to be one last, if it can be used
 /** Whether the condition on columns can be used; what is wrong with it is told beside it, not with the query. */
 async function canFilter(signal) {
   let problem = null;
   try {
-    if (state.where && state.where !== filtered) await get("/v1/items", { limit: 1, where: state.where }, signal);
+    if (state.where) await get("/v1/items", { limit: 1, where: state.where }, signal);
     filtered = state.where;
   } catch (error) {
     if (error.status !== 422) throw error;
     problem = error;
+    filtered = null;
     $("filters-box").open = true;
     $("results-title").textContent = "That did not work";
     $("results-note").textContent = "";

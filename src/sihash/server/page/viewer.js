@@ -90,6 +90,7 @@ async function show(item) {
   $("viewer-next").disabled = place < 0 || place === state.list.length - 1;
   showLabels(item);
   editor.set(item.labels);
+  $("viewer-labels").inert = true; // until it is known which labels it has now
   $("viewer-name").textContent = item.name;
   $("viewer-why").replaceChildren(...(item.why ? [h("h3", {}, `Score ${fixed(item.score, 2)}, because of`), reasons(item.why)] : []));
   $("viewer-near").replaceChildren(...placeholders(NEIGHBOURS));
@@ -100,6 +101,10 @@ async function show(item) {
     const [about, answer] = await Promise.all([get(itemPath(item.id), {}, signal), get(`${itemPath(item.id)}/search`, { k: NEIGHBOURS }, signal)]);
     if (signal.aborted) return;
     showFacts(about);
+    Object.assign(item, { label: about.label, labels: about.labels });
+    showLabels(item);
+    editor.set(item.labels);
+    $("viewer-labels").inert = false;
     const near = answer.hits;
     $("viewer-near").replaceChildren(...(near.length ? near.map((hit) => itemCard(hit, { open: () => look(hit, near), asked: item.labels })) : [empty("None", "There is no other item.")]));
   } catch (error) {
