@@ -412,7 +412,7 @@ def take_labels(browser: Browser, address: str) -> None:
     with Client(address, TOKEN) as client:
         for label, others in SEVERAL.items():
             client.relabel_classes([label], [label, *others])
-        client.update()
+        client.update(reencode=True)
         [plant] = client.items(limit=1, classes=["flowers"]).items
     with tab(browser, address) as page:
         page.goto(f"{address}/#search?item={quote(str(plant.id), safe='')}&k=24")

@@ -73,8 +73,9 @@ function showColumns() {
   const columns = Object.entries(info.columns);
   $("where-row").hidden = !columns.length && !state.where;
   const written = (name) => (/^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
-  const example = ([name, kind]) => `${written(name)} ${{ number: "< 20", text: "= 'red'" }[kind] ?? "= true"}`;
-  $("where").placeholder = columns.slice(0, 2).map(example).join(" and ");
+  const example = { number: "< 20", text: "= '…'", "true or false": "= true" };
+  const examples = Object.entries(example).map(([kind, rest]) => [columns.find((one) => one[1] === kind), rest]);
+  $("where").placeholder = examples.filter(([one]) => one).slice(0, 2).map(([[name], rest]) => `${written(name)} ${rest}`).join(" and ");
   $("where-words").textContent = columns.map(([name, kind]) => `${written(name)}: ${kind}`).join(" · ");
 }
 
