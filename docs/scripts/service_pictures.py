@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from urllib.request import urlopen
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from sihash import Client
 from sihash.database import ImageDatabase
 
 OUT = Path(__file__).parents[1] / "images" / "service"
@@ -204,6 +206,12 @@ def balloons(rng: np.random.Generator) -> Scene:
 
 FIRST = [mountains, sailing_boats, conifers, houses, flowers, fish, mushrooms]
 LATER = [cacti, nights, balloons]  # one after the other, an update after each
+SEVERAL = {  # further labels, given at the end
+    "conifers": ["plants", "wild"],
+    "flowers": ["plants"],
+    "cacti": ["plants", "wild", "warm places"],
+    "fish": ["animals", "wild"],
+}
 
 
 def name_of(scene: Callable[..., Any]) -> str:
@@ -399,6 +407,25 @@ def take_views(browser: Browser, address: str) -> None:
         take(page, "delete-class")
 
 
+def take_labels(browser: Browser, address: str) -> None:
+    """Items with several labels: found, and edited."""
+    with Client(address, TOKEN) as client:
+        for label, others in SEVERAL.items():
+            client.relabel_classes([label], [label, *others])
+        client.update(reencode=True)
+        [plant] = client.items(limit=1, classes=["flowers"]).items
+    with tab(browser, address) as page:
+        page.goto(f"{address}/#search?item={quote(str(plant.id), safe='')}&k=24")
+        ready(page, "found")
+        take(page, "labels")
+        page.get_by_role("button", name="look closer", exact=True).click()
+        page.wait_for_selector("#viewer-near .item img")
+        page.click("#viewer-edit")
+        page.fill("#viewer-label", "pink")
+        page.keyboard.press("Enter")
+        take(page, "edit-labels", pause=1500)
+
+
 def take_many_classes(browser: Browser, address: str) -> None:
     with tab(browser, address) as page:
         page.fill("#class-search", "thanks")
@@ -417,6 +444,7 @@ def main() -> None:
         with served(make_drawings(folder)) as address:
             take_searches(browser, address)
             take_views(browser, address)
+            take_labels(browser, address)
         with served(make_vectors(folder)) as address:
             take_many_classes(browser, address)
         browser.close()

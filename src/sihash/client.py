@@ -39,6 +39,7 @@ from sihash.server.models import (
 )
 
 Id = str | int
+Labels = Label | Iterable[str | int]  # one label, None, or several
 Image = bytes | str | os.PathLike[str]  # the contents of an image file, or its path
 Answer = TypeVar("Answer", bound=Model)
 
@@ -180,10 +181,16 @@ class Client:
         params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
         return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
 
-    def sample(self, limit: int = 100, classes: Iterable[Label] = (), seed: int = 0) -> ItemsPage:
+    def sample(
+        self,
+        limit: int = 100,
+        classes: Iterable[Label] = (),
+        seed: int = 0,
+        where: str | None = None,
+    ) -> ItemsPage:
         """Draw items from as many classes as possible."""
-        params = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
-        return self._get(ItemsPage, "/v1/sample", params)
+        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
+        return self._get(ItemsPage, "/v1/sample", params | ({} if where is None else {"where": where}))
 
     def item(self, id: Id) -> ItemModel:
         """One item."""
@@ -207,28 +214,27 @@ class Client:
     def add(
         self,
         image: Image,
-        label: Label = None,
+        label: Labels = None,
         name: str | None = None,
         *,
         id: str | None = None,
         replace: bool = False,
     ) -> AddAnswer:
-        """Add an image. It can be found as soon as this returns.
+        """Add an image with a label, several or none. It can be found as soon as this returns.
 
         ``replace`` allows it to replace an item with the same id.
         """
         if name is None:
             name = id or ("upload" if isinstance(image, bytes) else Path(image).name)
         params: dict[str, Any] = {"name": name, "replace": replace}
-        params |= {} if label is None else {"label": str(label)}
+        params["label"] = _label_list(label)
         params |= {} if id is None else {"id": id}
         return self._post(AddAnswer, "/v1/items", params=params, **_image_body(image))
 
-    def add_batch(self, images: Mapping[str, Image], label: Label = None) -> AddAnswer:
-        """Add several images of one class, given by name."""
-        text = None if label is None else str(label)
+    def add_batch(self, images: Mapping[str, Image], label: Labels = None) -> AddAnswer:
+        """Add several images with the same label or labels, given by name."""
         items = [
-            {"name": name, "label": text, "image": base64.b64encode(_bytes_of(image)).decode()}
+            {"name": name, "label": _label_list(label), "image": base64.b64encode(_bytes_of(image)).decode()}
             for name, image in images.items()
         ]
         return self._post(AddAnswer, "/v1/items/batch", json={"items": items})
@@ -236,15 +242,15 @@ class Client:
     def add_vectors(
         self,
         vectors: Iterable[Iterable[float]],
-        labels: Iterable[Label],
+        labels: Iterable[Labels],
         *,
         ids: Iterable[Id] | None = None,
         columns: Mapping[str, Sequence[Value | None]] | None = None,
         replace: bool = False,
     ) -> AddAnswer:
-        """Add vectors with one label each, and optionally ids and columns."""
+        """Add vectors with a label or a list of labels each, and optionally ids and columns."""
         items: list[dict[str, Any]] = [
-            {"vector": list(map(float, vector)), "label": None if label is None else str(label)}
+            {"vector": list(map(float, vector)), "label": _label_json(label)}
             for vector, label in zip(vectors, labels, strict=True)
         ]
         for item, key in zip(items, [] if ids is None else ids, strict=ids is not None):
@@ -259,17 +265,20 @@ class Client:
         return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(ids)})
 
     def remove_class(self, label: Label) -> RemoveAnswer:
-        """Remove all items of a class."""
+        """Remove a class: an item loses this label, and is removed if it has no other."""
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
-    def relabel(self, ids: Iterable[Id], label: Label) -> RelabelAnswer:
-        """Change the label of items; None removes it."""
-        body = {"ids": list(ids), "label": None if label is None else str(label)}
+    def relabel(self, ids: Iterable[Id], label: Labels) -> RelabelAnswer:
+        """Replace the labels of items by one label or several; None removes them."""
+        body = {"ids": list(ids), "label": _label_json(label)}
         return self._post(RelabelAnswer, "/v1/items/relabel", json=body)
 
-    def relabel_classes(self, classes: Iterable[Label], label: Label) -> RelabelAnswer:
-        """Change the label of all items of some classes, to merge or rename them."""
-        body = {"classes": list(map(str, classes)), "label": None if label is None else str(label)}
+    def relabel_classes(self, classes: Iterable[Label], label: Labels) -> RelabelAnswer:
+        """Change the label of all items of some classes, to merge or rename them.
+
+        Other labels of these items stay.
+        """
+        body = {"classes": list(map(str, classes)), "label": _label_json(label)}
         return self._post(RelabelAnswer, "/v1/classes/relabel", json=body)
 
     def versions(self) -> VersionsAnswer:
@@ -366,6 +375,18 @@ def _params(
 ) -> dict[str, Any]:
     params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes)), "where": where}
     return {name: value for name, value in params.items() if value is not None}
+
+
+def _label_json(label: Labels) -> str | list[str] | None:
+    """One label as text, several as a list."""
+    if isinstance(label, Iterable) and not isinstance(label, str):
+        return [str(one) for one in label]
+    return None if label is None else str(label)
+
+
+def _label_list(label: Labels) -> list[str]:
+    own = _label_json(label)
+    return own if isinstance(own, list) else [] if own is None else [own]
 
 
 def _bytes_of(image: Image) -> bytes:

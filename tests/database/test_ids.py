@@ -473,6 +473,18 @@ def test_a_column_that_came_by_mistake_goes_with_its_addition(shop):
     assert shop.item("x").columns == {"other": "a"}
 
 
+@pytest.mark.parametrize("index", ["exact", "numpy", "faiss", "auto"])
+def test_a_filter_holds_on_every_index(folder, index):
+    params = {**small.PARAMS, "index": index}
+    with ImageDatabase.create(folder / "db", X, Y, ids=IDS, columns=COLUMNS, **params) as db:
+        for where in ("price < 20", "price >= 3 and price < 9", "colour = 'red'"):
+            expected = [item.id for item in db.items(limit=1000, where=where)]
+            assert 0 < len(expected) < len(X)
+            [found] = db.search(X[0], k=len(X), where=where)
+            assert sorted(hit.id for hit in found.hits) == sorted(expected)
+            assert sorted(item.id for item in db.sample(1000, where=where)) == sorted(expected)
+
+
 @pytest.mark.parametrize("where", ["cost < 3", "price < 'a'", "price <", 3])
 def test_a_wrong_filter_is_one_sentence(shop, where):
     for work in (

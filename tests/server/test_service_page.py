@@ -635,16 +635,16 @@ MEASURES = """() => {
     const isScrolled = /auto|scroll/.test(getComputedStyle(one).overflowX);
     if (isScrolled && one.scrollWidth > one.clientWidth + 1) tell('scrolls sideways', one);
   }
-  for (const one of all('.item, .card, .viewer, nav a, .chips label, .classes tr')) {
+  for (const one of all('.item, .card, .viewer, nav a, .chips label, .tag, .classes tr')) {
     if (box(one).left < -1 || box(one).right > innerWidth + 1) tell('outside the page', one);
   }
-  for (const one of all('.item, nav a, .chips label')) {
+  for (const one of all('.item, nav a, .chips label, .tag')) {
     for (const other of one.parentElement.children) {
       if (other !== one && other.checkVisibility() && overlap(box(one), box(other))) tell('over another', one);
     }
   }
   for (const card of all('.item')) {
-    for (const part of all('.words > *, .picture, .corner, .reason *', card)) {
+    for (const part of all('.words > *, .tag, .picture, .corner, .reason *', card)) {
       const [inner, outer] = [box(part), box(card)];
       const isInside = inner.left >= outer.left - 1 && inner.right <= outer.right + 1 && inner.bottom <= outer.bottom + 1;
       if (!isInside) tell('outside its card', part);

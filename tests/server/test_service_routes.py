@@ -157,7 +157,7 @@ def test_the_doctor_is_kept_until_a_label_is_mended(in_process):
     assert {each["kind"]: each["n"] for each in first["found"]} == database.doctor().found
     order = {"ids": [7], "label": finding["label"]}
     mended = in_process.post("/v1/items/relabel", json=order, headers={"authorization": f"Bearer {TOKEN}"})
-    assert mended.json() == {"version": 1, "relabelled": [7], "label": right}
+    assert mended.json() == {"version": 1, "relabelled": [7], "label": right, "labels": [right]}
     second = in_process.get("/v1/doctor").json()
     assert 7 not in [each["items"][0]["id"] for each in second["findings"]]
 

@@ -460,12 +460,17 @@ class ImageDatabase:
 
         return self._read(work)
 
-    def sample(self, n: int, classes: Iterable[Any] | None = None, seed: int = 0) -> list[Item]:
-        """Draw items from as many classes as possible."""
+    def sample(
+        self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
+    ) -> list[Item]:
+        """Draw items from as many classes as possible.
+
+        ``classes`` and ``where`` restrict them as in `items`.
+        """
         labels = None if classes is None else list(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
-            own = None if labels is None else snapshot.ids_of(labels)
+            own = searching.numbers_allowed(snapshot, labels, where)
             chosen = inspecting.sample(snapshot, n, own, seed)
             ordered = np.sort(chosen)
             found = dict(zip(ordered.tolist(), self._items(snapshot, ordered), strict=True))

@@ -50,6 +50,7 @@ def describe(
         "n_unlabelled": int(np.count_nonzero(numbers < 0)),
         "n_several": int(np.count_nonzero(snapshot.classes.apart(numbers)[1] > 1)),
         "classes": class_sizes(snapshot, numbers),
+        "only_label": sizes_alone(snapshot, numbers),
         "columns": snapshot.log.columns,
         "n_waiting": n_waiting(root, catalogue, snapshot),
         "n_bits": snapshot.n_bits,
@@ -96,6 +97,13 @@ def class_sizes(snapshot: Snapshot, numbers: Array) -> dict[Any, int]:
     """How many of some items, given by their class numbers, have each label, of those that any has."""
     sizes = snapshot.classes.sizes(numbers).tolist()
     return {label: n for label, n in zip(snapshot.classes.labels, sizes, strict=True) if n}
+
+
+def sizes_alone(snapshot: Snapshot, numbers: Array) -> dict[Any, int]:
+    """As `class_sizes`, of the items that have a label and no other."""
+    sets = snapshot.classes.sets
+    sizes = np.bincount(numbers[numbers >= 0], minlength=len(sets)).tolist()
+    return {own[0]: n for own, n in zip(sets, sizes, strict=True) if len(own) == 1 and n}
 
 
 def sample(snapshot: Snapshot, n: int, own: Array | None, seed: int) -> Array:

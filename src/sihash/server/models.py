@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Label = str | int | None
-Labels = list[str | int]  # of an item; ``label`` is the one of them where there is exactly one
+Labels = list[str | int]  # in answers; beside them ``label``, the one where there is exactly one, else null
 Strategy = Literal["incremental", "relearn"]
 FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
@@ -16,6 +16,7 @@ MAX_ID = 2**63 - 1
 MAX_RESULTS = 1000
 MAX_BATCH_ITEMS = 1000
 MAX_WIDTH = 65_536  # numbers in a vector
+MAX_LABELS = 1000  # of an item, or in a filter
 
 Number = Annotated[int, Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID)]
 IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
@@ -23,7 +24,13 @@ Id = IdText | Number
 Value = str | int | float | bool
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 WhereText = Annotated[str, Field(min_length=1, max_length=2000)]
-LabelText = Annotated[str, Field(min_length=1, max_length=200)]
+LabelText = Annotated[str, Field(min_length=1, max_length=1000)]
+LabelTexts = Annotated[list[LabelText], Field(max_length=MAX_LABELS)]
+# In requests: one label, or a list of labels; an empty list is none.
+OneOrSeveral = Annotated[
+    Annotated[LabelText, Tag("text")] | Annotated[LabelTexts, Tag("list")],
+    Discriminator(lambda value: "list" if isinstance(value, list) else "text"),
+]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Vector = Annotated[
     list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_WIDTH)
@@ -46,8 +53,8 @@ class ErrorAnswer(Model):
 
 
 class Why(Model):
-    """Why an item was found: the probability that query and item have the same class; how far the query's
-    margins agree with the item's bits, from −1 to 1; and the cosine of the vectors.
+    """Why an item was found: the probability that query and item have the same class (a label in common); how
+    far the query's margins agree with the item's bits, from −1 to 1; and the cosine of the vectors.
     """
 
     same_class: float
@@ -58,7 +65,8 @@ class Why(Model):
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    ``id`` is the user's, or a number; ``columns`` are other facts about the item.
+    ``id`` is the user's, or a number; ``label`` is the label if there is exactly one, otherwise null;
+    ``columns`` are other facts about the item.
     """
 
     id: str | int
@@ -124,7 +132,10 @@ class SearchOptions(Model):
         default=None, description="How to order the hits. Default: that of the database."
     )
     classes: list[LabelText] = Field(
-        default=[], max_length=1000, examples=[["cat"]], description="Only items of these classes."
+        default=[],
+        max_length=MAX_LABELS,
+        examples=[["cat"]],
+        description="Only items that have one of these labels.",
     )
     where: WhereText | None = Field(
         default=None,
@@ -149,10 +160,14 @@ class ClassProbability(Model):
 
 
 class ClassifyAnswer(Model):
-    """The most likely class, and the probabilities of all, largest first."""
+    """The most likely class, ``label``, and the probabilities of all, largest first.
+
+    ``labels`` are those to answer: that one, and where items have several labels all that are likely enough.
+    """
 
     version: int
     label: Label
+    labels: Labels
     probability: float
     probabilities: list[ClassProbability]
 
@@ -161,6 +176,8 @@ class ClassifyAnswer(Model):
 
 
 class ItemModel(Model):
+    """An item; ``label`` is the one of the ``labels`` where there is exactly one, else null."""
+
     id: str | int
     label: Label
     labels: Labels
@@ -177,13 +194,17 @@ class ItemsPage(Model):
 
 
 class ClassCount(Model):
+    """How many items have a label; ``n_only`` of them have no other, and go if the class is removed."""
+
     label: Label
     n_items: int
+    n_only: int
 
 
 class InfoAnswer(Model):
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
 
+    An item counts in each class that it has a label of; ``n_several`` items have more than one.
     ``thumbnails`` says whether small pictures are stored; ``columns`` are the kinds of columns by name:
     "number", "text", "true or false".
     """
@@ -191,6 +212,7 @@ class InfoAnswer(Model):
     name: str
     version: int
     n_items: int
+    n_several: int
     n_bits: int
     holds_images: bool
     thumbnails: bool
@@ -254,6 +276,7 @@ class ComparisonAnswer(Model):
 class FindingItem(Model):
     id: str | int
     label: Label
+    labels: Labels
     name: str
     code: str
 
@@ -261,7 +284,7 @@ class FindingItem(Model):
 class FindingModel(Model):
     """A label that looks wrong: why, the items concerned, and how to fix it.
 
-    ``label`` is the one that the first item should have, if known; ``remove`` says that it should be removed
+    ``labels`` are those that the first item should have, if known; ``remove`` says that it should be removed
     instead.
     """
 
@@ -270,6 +293,7 @@ class FindingModel(Model):
     reason: str
     items: list[FindingItem]
     label: Label
+    labels: Labels
     remove: bool
     command: str
 
@@ -296,11 +320,14 @@ class DoctorAnswer(Model):
 
 
 class BatchItem(Model):
-    """An item to add: an image file in Base64 or a vector, with its label, name, id and columns."""
+    """An item to add: an image file in Base64 or a vector, with its labels, name, id and columns.
+
+    ``label`` is one label or a list; null or an empty list means none.
+    """
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
     vector: Vector | None = None
-    label: LabelText | None = Field(default=None, examples=["cat"])
+    label: OneOrSeveral | None = Field(default=None, examples=["cat", ["cat", "asleep"]])
     name: Name | None = Field(default=None, examples=["cat-17.jpg"])
     id: Id | None = Field(default=None, examples=["sku-17"])
     columns: dict[ColumnName, Value | None] = Field(
@@ -309,7 +336,7 @@ class BatchItem(Model):
 
 
 class Batch(Model):
-    """Items of one kind: all images or all vectors, all with an id or none.
+    """Items of one kind: all images or all vectors, all with an id or none, a label each or a list each.
 
     ``replace`` allows items to replace those with the same ids.
     """
@@ -323,16 +350,22 @@ class Ids(Model):
 
 
 class Relabelling(Ids):
-    """Items and their new label; null removes the label."""
+    """Items and their new label or list of labels, which replaces all of theirs.
 
-    label: LabelText | None = Field(examples=["cat"])
+    Null or an empty list takes their labels away.
+    """
+
+    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
 
 
 class ClassRelabelling(Model):
-    """Classes and the new label of their items; null removes the label."""
+    """Classes and the new label of their items, or a list, which replaces these classes.
 
-    classes: list[LabelText] = Field(min_length=1, max_length=1000, examples=[["kitten"]])
-    label: LabelText | None = Field(examples=["cat"])
+    Other labels of these items stay. Null or an empty list takes the labels of these classes away.
+    """
+
+    classes: list[LabelText] = Field(min_length=1, max_length=MAX_LABELS, examples=[["kitten"]])
+    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "young"]])
 
 
 class Rejected(Model):
@@ -340,29 +373,50 @@ class Rejected(Model):
     reason: str
 
 
+class LabelConflict(Model):
+    """What was not added, because its content is there already, with other labels: those are ``kept``."""
+
+    name: str
+    labels: Labels
+    kept: Labels
+
+
+class JoinedLabels(Model):
+    """What was not added, because the request has its content twice; the item has ``labels`` of both."""
+
+    name: str
+    labels: Labels
+
+
 class AddAnswer(Model):
     """Ids of the added items (``replaced``: those that replaced others), names of items already there, and
-    items that could not be used.
+    items that could not be used. ``conflicts`` and ``joined`` are skipped items whose labels differ.
     """
 
     version: int
     added: list[str | int]
-    replaced: list[str | int]
-    skipped: list[str]
-    rejected: list[Rejected]
+    replaced: list[str | int] = []
+    skipped: list[str] = []
+    rejected: list[Rejected] = []
+    conflicts: list[LabelConflict] = []
+    joined: list[JoinedLabels] = []
 
 
 class RemoveAnswer(Model):
+    """Ids of the items that went, and, where a class did, of those that lost its label and have another."""
+
     version: int
     removed: list[str | int]
+    relabelled: list[str | int] = []
 
 
 class RelabelAnswer(Model):
-    """Ids of the items whose label changed, and the new label."""
+    """Ids of the items whose labels changed, and the new labels."""
 
     version: int
     relabelled: list[Id]
     label: Label
+    labels: Labels
 
 
 class UndoAnswer(Model):
@@ -477,10 +531,17 @@ def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> Doct
                 certainty=each.certainty,
                 reason=each.reason,
                 items=[
-                    FindingItem(id=item.id, label=item.label, name=item.name, code=item.code.hex())
+                    FindingItem(
+                        id=item.id,
+                        label=item.label,
+                        labels=list(item.labels),
+                        name=item.name,
+                        code=item.code.hex(),
+                    )
                     for item in each.items
                 ],
                 label=each.label,
+                labels=list(each.labels),
                 remove=each.kind in ("conflict", "near-duplicate") and not each.labels,
                 command=each.command(name),
             )

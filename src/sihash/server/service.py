@@ -57,10 +57,12 @@ class Service:
         """What the database holds, without what is nobody's business (where it lies)."""
         info = self.database.info()
         unlabelled = {None: info["n_unlabelled"]} if info["n_unlabelled"] else {}
+        alone = info["only_label"] | unlabelled
         return InfoAnswer(
             name=Path(self.settings.database).absolute().name,
             version=info["version"],
             n_items=info["n_items"],
+            n_several=info["n_several"],
             n_bits=info["n_bits"],
             holds_images=info["features"] != "none",
             thumbnails=info["thumbnails"] and info["features"] != "none",
@@ -70,7 +72,8 @@ class Service:
             ranks=list(RANKS),
             rank=info["rank"],
             classes=[
-                ClassCount(label=label, n_items=n) for label, n in (info["classes"] | unlabelled).items()
+                ClassCount(label=label, n_items=n, n_only=alone.get(label, 0))
+                for label, n in (info["classes"] | unlabelled).items()
             ],
             columns=info["columns"],
             n_waiting=info["n_waiting"],

@@ -3,9 +3,10 @@
 import { get, itemPath, post, remove, token } from "./api.js";
 import { balanceChart, wantStatistics } from "./bits.js";
 import { byName, bySize, MANY, matching } from "./classes.js";
-import { $, announce, confirmed, count, empty, h, imageFiles, labelText, shortName, showError } from "./dom.js";
+import { $, announce, confirmed, count, empty, h, imageFiles, labelsText, labelText, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
 import { itemCard, placeholders } from "./items.js";
+import { labelEditor } from "./labels.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
 import { look } from "./viewer.js";
@@ -13,13 +14,14 @@ import { look } from "./viewer.js";
 const PAGE = 60;
 const state = { files: [], label: null }; // label: the class whose items are shown
 let info = null;
+let addedLabels = null; // the editor of the labels that images are added with
 
 export const view = { name: "collection", title: "Collection", setUp, setInfo, show };
 
 function setUp() {
   $("add-files").addEventListener("change", (event) => { choose(event.target.files); event.target.value = ""; });
   $("add").addEventListener("submit", (event) => { event.preventDefault(); add(); });
-  $("add-label").addEventListener("focus", offerLabels);
+  addedLabels = labelEditor($("add-labels"), { id: "add-label" });
   $("find-class").addEventListener("input", showClasses);
   for (const input of document.querySelectorAll("[name=class-order]")) input.addEventListener("change", showClasses);
   token.watch(() => info && browse());
@@ -48,10 +50,6 @@ async function showBalance() {
   $("balance").replaceChildren(...balanceChart());
 }
 
-function offerLabels() {
-  $("known-labels").replaceChildren(...byName(info?.classes ?? []).filter((one) => one.label !== null).map((one) => h("option", { value: one.label })));
-}
-
 // Classes.
 
 function showClasses() {
@@ -62,13 +60,13 @@ function showClasses() {
   drawAsSeen($("classes"), pieces(found, (one) => classRow(one, most)));
 }
 
-function classRow({ label, n_items }, most) {
+function classRow({ label, n_items, n_only }, most) {
   const name = labelText(label);
   return h("tr", {},
     h("th", { scope: "row" }, label === null ? h("span", { class: "label none" }, name) : h("button", { type: "button", class: "link", title: name, dir: "auto", "aria-pressed": String(name === state.label), onclick: () => pick(name) }, shortName(name))),
     h("td", { class: "meter" }, h("meter", { max: most, value: n_items, "aria-label": `${name}: ${count(n_items, "item")}` })),
     h("td", { class: "number" }, n_items.toLocaleString("en")),
-    h("td", {}, label === null ? null : h("button", { type: "button", class: "quiet-danger", "aria-label": `Delete the class ${name}`, onclick: () => deleteClass(label, n_items) }, "delete")));
+    h("td", {}, label === null ? null : h("button", { type: "button", class: "quiet-danger", "aria-label": `Delete the class ${name}`, onclick: () => deleteClass(label, n_only, n_items - n_only) }, "delete")));
 }
 
 function pick(label) {
@@ -98,22 +96,32 @@ function browse() {
 
 async function removeItem(item) {
   if (!(await confirmed("Remove this item?", `${item.name} will be removed from all searches. The image file is not deleted.`, "Remove"))) return;
-  await change(() => remove(itemPath(item.id)), "Removed.");
+  await change(async () => {
+    await remove(itemPath(item.id));
+    return "Removed.";
+  });
 }
 
-async function deleteClass(label, n) {
+/** An item loses the label, and goes if it has no other: both are counted before anything is done. */
+async function deleteClass(label, nGo, nStay) {
   if (!token.get() && !(await askForToken())) return;
-  const words = `${count(n, "item")} will be removed from all searches at once. The hash functions forget the class with the next update. Image files are not deleted.`;
+  const words = [
+    nGo ? `${count(nGo, "item")} ${nStay ? "with no other label " : ""}will be removed from all searches at once.` : "No item goes.",
+    nStay ? `${count(nStay, "item")} with other labels ${nStay === 1 ? "loses" : "lose"} this one and ${nStay === 1 ? "stays" : "stay"}.` : "",
+    "The hash functions forget the class with the next update. Image files are not deleted.",
+  ].filter(Boolean).join(" ");
   if (!(await confirmed(`Delete the class ${label}?`, words, "Delete"))) return;
-  await change(() => remove("/v1/classes", { label }), `The class ${label} is deleted.`);
+  await change(async () => {
+    const { removed, relabelled } = await remove("/v1/classes", { label });
+    return `The class ${label} is deleted: ${count(removed.length, "item")} removed, ${relabelled.length} without this label now.`;
+  });
 }
 
-/** Do something that writes, then look at the database again. */
-async function change(work, sentence) {
+/** Do something that writes and says what it did, then look at the database again. */
+async function change(work) {
   showError("add-error", null);
   try {
-    await work();
-    announce(sentence);
+    announce(await work());
   } catch (error) {
     showError("add-error", error);
   }
@@ -134,7 +142,7 @@ export function choose(files) {
 
 async function add() {
   if (!token.get() && !(await askForToken())) return;
-  const label = $("add-label").value.trim();
+  const labels = addedLabels.take();
   showError("add-error", null);
   $("add-button").disabled = true;
   const tally = { added: 0, skipped: 0, rejected: 0 };
@@ -142,7 +150,7 @@ async function add() {
   for (const [k, file] of state.files.entries()) {
     $("add-button").textContent = `Adding ${k + 1} of ${state.files.length}…`;
     try {
-      tally[await addOne(file, label)] += 1;
+      tally[await addOne(file, labels)] += 1;
     } catch (error) {
       showError("add-error", error);
       left = state.files.slice(k); // they stay chosen
@@ -157,12 +165,13 @@ async function add() {
   await refresh();
 }
 
-async function addOne(file, label) {
-  const query = { name: file.name || "pasted image", ...(label && { label }) };
+async function addOne(file, labels) {
+  const query = { name: file.name || "pasted image", label: labels };
   let [kind, words] = ["added", ""];
   try {
     const report = await post("/v1/items", { query, body: file });
-    if (report.skipped.length) [kind, words] = ["skipped", "is there already"];
+    const [conflict] = report.conflicts;
+    if (report.skipped.length) [kind, words] = ["skipped", conflict ? `is there already, labelled ${labelsText(conflict.kept)}` : "is there already"];
     if (report.rejected.length) [kind, words] = ["rejected", report.rejected[0].reason];
   } catch (error) {
     if (![413, 415, 422].includes(error.status)) throw error;

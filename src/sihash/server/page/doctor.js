@@ -1,7 +1,7 @@
 // The view of the doctor: labels that look wrong or are in conflict, why, and what mends each.
 
 import { get, itemPath, post, remove, token } from "./api.js";
-import { $, announce, count, h, labelText, showError } from "./dom.js";
+import { $, announce, count, h, labelsText, showError } from "./dom.js";
 import { picture } from "./items.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
@@ -47,19 +47,20 @@ function show({ found, findings, note }) {
 
 function card(finding) {
   const element = h("li", { class: "finding", "data-kind": finding.kind },
-    h("div", { class: "pictures" }, finding.items.map((item) => h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelText(item.label)}, ${item.name}`, onclick: () => fromItem(item) }, picture(item), h("span", {}, labelText(item.label))))),
+    h("div", { class: "pictures" }, finding.items.map((item) => h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelsText(item.labels)}, ${item.name}`, onclick: () => fromItem(item) }, picture(item), h("span", { dir: "auto" }, labelsText(item.labels))))),
     h("div", { class: "stack" }, h("p", {}, finding.reason), h("code", {}, finding.command)));
   const button = mendButton(finding, element);
   if (button) element.append(button);
   return element;
 }
 
-/** Where one click is enough: another label for the first item, or its removal. */
+/** Where one click is enough: other labels for the first item, or its removal. */
 function mendButton(finding, element) {
   const [item] = finding.items;
-  if (finding.label !== null) {
-    const relabel = () => post("/v1/items/relabel", { json: { ids: [item.id], label: String(finding.label) } });
-    return h("button", { type: "button", onclick: () => mend(element, relabel, `Item ${item.id} is now labelled ${finding.label}.`) }, `Relabel as ${finding.label}`);
+  if (finding.labels.length) {
+    const words = labelsText(finding.labels);
+    const relabel = () => post("/v1/items/relabel", { json: { ids: [item.id], label: finding.labels.map(String) } });
+    return h("button", { type: "button", class: "mend", onclick: () => mend(element, relabel, `Item ${item.id} is now labelled ${words}.`) }, `Relabel as ${words}`);
   }
   if (!finding.remove) return null;
   return h("button", { type: "button", onclick: () => mend(element, () => remove(itemPath(item.id)), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);

@@ -38,8 +38,8 @@ export function shortName(name) {
   return all.length <= LONGEST_NAME ? name : [...all.slice(0, LONGEST_NAME / 2 - 1), "…", ...all.slice(-LONGEST_NAME / 2)].join("");
 }
 
-/** The name of a class, in whatever script; `title` has it whole. */
-export const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, shortName(labelText(label)));
+/** The labels of an item, in a line. */
+export const labelsText = (labels) => labels.join(", ") || labelText(null);
 
 /** What stands in a list that has nothing to show. */
 export const empty = (title, words) => h("li", { class: "empty" }, h("strong", {}, title), words);

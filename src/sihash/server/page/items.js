@@ -2,14 +2,17 @@
 
 import { itemPath, request } from "./api.js";
 import { bitsOf, strip } from "./bits.js";
-import { count, fixed, h, labelSpan, labelText, percent, svg } from "./dom.js";
+import { count, fixed, h, labelsText, percent, svg } from "./dom.js";
+import { hasSeveral, labelTags, setLabels } from "./labels.js";
 
+const MOST_TAGS = 4; // on a card
 const KEPT = 600; // thumbnails in memory
 const thumbnails = new Map(); // id → promise of a blob address, or of null
 export let info = { n_bits: 0, holds_images: false, thumbnails: false }; // of /v1/info
 
 export function setCollection(value) {
   info = value;
+  setLabels(info);
   document.body.classList.toggle("no-pictures", !info.thumbnails);
 }
 
@@ -63,24 +66,27 @@ function pattern(code) {
 const magnifier = () => svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" },
   svg("path", { d: "M9.5 2H14v4.5M14 2 9.2 6.8M6.5 14H2V9.5M2 14l4.8-4.8", fill: "none", stroke: "currentColor", "stroke-width": 1.6, "stroke-linecap": "round", "stroke-linejoin": "round" }));
 
-/** A card: a click on it opens (searches from it), its corner looks closer, another removes it if that is allowed. */
-function card(item, title, { open, look, remove }, ...words) {
-  const name = labelText(item.label);
+/**
+ * A card: a click on it opens (searches from it), its corner looks closer, another removes it if that is allowed.
+ * `asked` are the labels of the query.
+ */
+function card(item, title, { open, look, remove, asked }, ...words) {
+  const name = labelsText(item.labels);
   return h("li", { class: "item", "data-id": item.id, "data-label": name },
     h("button", { type: "button", class: "open", title: item.name, "aria-label": title, onclick: () => open(item) }, picture(item)),
     look && h("button", { type: "button", class: "corner closer", title: "Look closer", "aria-label": `Look closer at ${name}, ${item.name}`, onclick: () => look(item) }, magnifier()),
     remove && h("button", { type: "button", class: "corner remove", title: "Remove", "aria-label": `Remove ${item.name}`, onclick: () => remove(item) }, "×"),
-    h("div", { class: "words" }, labelSpan(item.label), info.thumbnails ? null : h("span", { class: "name quiet", dir: "auto" }, item.name), ...words));
+    h("div", { class: "words" }, labelTags(item.labels, { asked, most: MOST_TAGS }), info.thumbnails ? null : h("span", { class: "name quiet", dir: "auto" }, item.name), ...words));
 }
 
 /** An item of the collection. */
-export const itemCard = (item, actions) => card(item, `Search from ${labelText(item.label)}, ${item.name}`, actions);
+export const itemCard = (item, actions) => card(item, `Search from ${labelsText(item.labels)}, ${item.name}`, actions);
 
 /** A result of a search. */
 export function hitCard(hit, queryCode, actions) {
   const far = hit.distance === 0 ? "same code" : count(hit.distance, "bit");
   const differing = hit.distance === 0 ? "all bits agree" : `${count(hit.distance, "bit")} of ${info.n_bits} differ`;
-  const title = `Search from ${labelText(hit.label)}, ${hit.name}, score ${fixed(hit.score, 2)}, ${differing}`;
+  const title = `Search from ${labelsText(hit.labels)}, ${hit.name}, score ${fixed(hit.score, 2)}, ${differing}`;
   return card(hit, title, actions,
     h("span", { class: "distance", title: `score ${fixed(hit.score, 3)}, ${differing}` }, `${fixed(hit.score, 2)} · ${far}`),
     reasons(hit.why),
@@ -88,14 +94,14 @@ export function hitCard(hit, queryCode, actions) {
 }
 
 const REASONS = {
-  same_class: ["same class", percent, "Probability that the query has the class of this item"],
-  margin: ["margin", (value) => fixed(value, 2), "How far the margins of the query agree with the bits of this item, from −1 to 1"],
-  vector: ["vector", (value) => fixed(value, 2), "Cosine between the vectors, from −1 to 1"],
+  same_class: [() => (hasSeveral() ? "label in common" : "same class"), percent, "Probability that the query and this item have a label in common"],
+  margin: [() => "margin", (value) => fixed(value, 2), "How far the margins of the query agree with the bits of this item, from −1 to 1"],
+  vector: [() => "vector", (value) => fixed(value, 2), "Cosine between the vectors, from −1 to 1"],
 };
 
 /** Why an item was found: a bar for each reason, as long as it is strong. */
 export const reasons = (why) => h("dl", { class: "why" }, Object.entries(REASONS).map(([name, [words, text, title]]) => {
-  const bar = h("div", { class: "reason", title }, h("dt", {}, words), h("dd", {}, text(why[name])));
+  const bar = h("div", { class: "reason", title }, h("dt", {}, words()), h("dd", {}, text(why[name])));
   bar.style.setProperty("--share", `${100 * Math.max(0, Math.min(1, why[name]))}%`);
   return bar;
 }));

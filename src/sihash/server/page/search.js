@@ -3,14 +3,15 @@
 import { get, itemPath, post } from "./api.js";
 import { strip } from "./bits.js";
 import { byName, MANY, matching } from "./classes.js";
-import { $, announce, count, empty, h, imageFiles, labelText, percent, shortName, showError } from "./dom.js";
+import { $, announce, count, empty, h, imageFiles, labelsText, labelText, percent, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
 import { hitCard, image, itemCard, picture, placeholders } from "./items.js";
+import { hasSeveral } from "./labels.js";
 import { look } from "./viewer.js";
 
 const SAMPLE = 48;
 const RANKS = { combined: "class and likeness", label: "likely class", vector: "likeness of vectors", asymmetric: "margins of the query", hamming: "Hamming distance" };
-const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), seed: 0, isAnswered: false };
+const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), where: "", seed: 0, isAnswered: false };
 let info = null;
 let running = null; // AbortController of the search under way
 
@@ -21,6 +22,8 @@ function setUp() {
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("filters").addEventListener("input", readFilters);
   $("class-search").addEventListener("input", (event) => { event.stopPropagation(); showClasses(); });
+  $("where").addEventListener("input", (event) => event.stopPropagation()); // half a condition is none
+  $("where").addEventListener("change", () => { state.where = $("where").value.trim(); changed(); });
   $("all-classes").addEventListener("click", () => { state.classes.clear(); showClasses(); changed(); });
   $("others").addEventListener("click", () => { state.seed += 1; run(); });
   $("filters-box").open = $("query-box").open = matchMedia("(min-width: 721px)").matches; // on a phone, results come first
@@ -40,6 +43,7 @@ function setInfo(value) {
   }
   $("query-choose").hidden = $("query-file").hidden = !info.holds_images;
   $("query-ways").textContent = info.holds_images ? "or drop or paste one, or click any item" : "This collection holds vectors: click an item to search from it.";
+  showColumns();
   if (isNew) showClasses();
   if (isNew || !state.isAnswered) run();
 }
@@ -62,6 +66,17 @@ function showClasses() {
   drawAsSeen($("class-filter"), pieces(rest, chip, 80));
   $("class-none").hidden = rest.length > 0 || !classes.length;
   $("all-classes").hidden = !state.classes.size;
+}
+
+/** What conditions can be about, and how they are written. */
+function showColumns() {
+  const columns = Object.entries(info.columns);
+  $("where-row").hidden = !columns.length && !state.where;
+  const written = (name) => (/^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
+  const example = { number: "< 20", text: "= '…'", "true or false": "= true" };
+  const examples = Object.entries(example).map(([kind, rest]) => [columns.find((one) => one[1] === kind), rest]);
+  $("where").placeholder = examples.filter(([one]) => one).slice(0, 2).map(([[name], rest]) => `${written(name)} ${rest}`).join(" and ");
+  $("where-words").textContent = columns.map(([name, kind]) => `${written(name)}: ${kind}`).join(" · ");
 }
 
 const chip = (label) => h("label", {},
@@ -111,6 +126,7 @@ function readAddress(parameters) {
   state.radius = Number(parameters.get("radius") ?? state.radius);
   state.rank = parameters.get("rank") ?? state.rank;
   state.classes = new Set(parameters.getAll("class"));
+  $("where").value = state.where = parameters.get("where") ?? "";
   const id = parameters.get("item");
   if (id !== null) state.query = { id };
   else if (state.query?.id !== undefined) state.query = null;
@@ -132,6 +148,7 @@ function writeAddress() {
   else parameters.set("k", state.k);
   if (state.rank !== info.rank) parameters.set("rank", state.rank);
   for (const label of state.classes) parameters.append("class", label);
+  if (state.where) parameters.set("where", state.where);
   const address = `#search?${parameters}`;
   document.querySelector("nav [data-view=search]").href = address; // who comes back finds what was found
   if ($("view-search").hidden) location.hash = address; // shows it
@@ -173,7 +190,8 @@ async function run() {
   showError("query-error", null);
   setWaiting(true);
   try {
-    if (state.query) await search(signal);
+    if (state.where !== filtered && !(await canFilter(signal))) showOnly(empty("Nothing found", "The condition on columns cannot be used; the filters say why."));
+    else if (state.query) await search(signal);
     else await browse(signal);
     state.isAnswered = true;
   } catch (error) {
@@ -184,6 +202,26 @@ async function run() {
   if (running.signal === signal) setWaiting(false);
 }
 
+let filtered = ""; // the condition that was found to be one last, if it can be used
+/** Whether the condition on columns can be used; what is wrong with it is told beside it, not with the query. */
+async function canFilter(signal) {
+  let problem = null;
+  try {
+    if (state.where) await get("/v1/items", { limit: 1, where: state.where }, signal);
+    filtered = state.where;
+  } catch (error) {
+    if (error.status !== 422) throw error;
+    problem = error;
+    filtered = null;
+    $("filters-box").open = true;
+    $("results-title").textContent = "That did not work";
+    $("results-note").textContent = "";
+  }
+  showError("where-error", problem);
+  $("where").setAttribute("aria-invalid", Boolean(problem));
+  return !problem;
+}
+
 function setWaiting(isWaiting) {
   $("results").classList.toggle("waiting", isWaiting);
   $("results").setAttribute("aria-busy", isWaiting);
@@ -192,7 +230,7 @@ function setWaiting(isWaiting) {
 async function search(signal) {
   const query = {
     ...(state.mode === "radius" ? { radius: state.radius, k: 200 } : { k: state.k }),
-    rank: state.rank, class: [...state.classes],
+    rank: state.rank, class: [...state.classes], where: state.where || undefined,
   };
   const { id, file } = state.query;
   $("results-title").textContent = "Searching…";
@@ -203,7 +241,7 @@ async function search(signal) {
   if (!file) showQueryItem(about);
   state.stale = answer.version !== info.version ? (state.stale ?? 0) + 1 : 0;
   if (state.stale && state.stale < 10) setTimeout(run, 300); // a new version is still being loaded
-  showAnswer(answer);
+  showAnswer(answer, file ? [] : about.labels);
   showQueryCode(answer, file ? about : null);
 }
 
@@ -214,7 +252,7 @@ function showQueryImage(address, name) {
 
 function showQueryItem(item) {
   $("query-preview").replaceChildren(picture(item));
-  showQueryWords(labelText(item.label), item.name, () => look(item));
+  showQueryWords(labelsText(item.labels), item.name, () => look(item));
 }
 
 function showQueryWords(title, name, onLook) {
@@ -238,17 +276,18 @@ function showQueryCode(answer, classification) {
   $("query-strip").replaceChildren(picture);
   $("query-classes").replaceChildren();
   if (!classification) return;
-  const likely = [...classification.probabilities].sort((a, b) => b.probability - a.probability).slice(0, 3);
+  const n = Math.max(3, classification.labels.length);
+  const likely = [...classification.probabilities].sort((a, b) => b.probability - a.probability).slice(0, n);
   $("query-classes").replaceChildren(h("h2", {}, "Looks like"), h("div", { class: "probabilities" }, likely.map(({ label, probability }) =>
     h("div", { class: "bar-row" }, h("span", { dir: "auto", title: labelText(label) }, labelText(label)), h("meter", { value: probability, "aria-label": labelText(label) }), h("output", {}, percent(probability))))));
 }
 
-function showAnswer(answer) {
+function showAnswer(answer, asked) {
   const found = answer.hits.length;
   $("results-title").textContent = found ? `${count(found, "item")} found` : "Nothing found";
-  $("results-note").replaceChildren(...(answer.remark ? [h("strong", { class: "remark" }, `Your query ${answer.remark}. `)] : []), legend());
+  $("results-note").replaceChildren(...(answer.remark ? [h("strong", { class: "remark" }, `Your query ${answer.remark}. `)] : []), legend(asked.length && hasSeveral()));
   if (found) {
-    const actions = { open: fromItem, look: (hit) => look(hit, answer.hits) };
+    const actions = { open: fromItem, look: (hit) => look(hit, answer.hits), asked };
     drawAsSeen($("results"), pieces(answer.hits, (hit) => hitCard(hit, answer.query_code, actions), SAMPLE));
   } else {
     showOnly(empty("Nothing found", state.mode === "radius" ? "No item is within this radius. Allow more bits to differ." : "No item matches the filter."));
@@ -258,7 +297,8 @@ function showAnswer(answer) {
 
 const showOnly = (element) => drawAsSeen($("results"), pieces([element], (one) => one));
 
-const legend = () => h("span", { class: "legend" },
+const legend = (showsLabels) => h("span", { class: "legend" },
+  showsLabels ? h("span", {}, h("i", { class: "common" }), "label in common") : null,
   h("span", {}, h("i", { class: "one" }), "set"), h("span", {}, h("i", { class: "zero" }), "not set"), h("span", {}, h("i", { class: "off" }), "differs from the query"));
 
 /** Without a query: items of as many classes as fit, to start from. */
@@ -267,14 +307,16 @@ async function browse(signal) {
   $("query-words").replaceChildren();
   $("query-choose").textContent = "Choose an image";
   $("query-details").hidden = true;
-  const { items } = await get("/v1/sample", { limit: SAMPLE, seed: state.seed, class: [...state.classes] }, signal);
-  $("results-title").textContent = items.length ? "Pick an item to start from" : "Nothing here yet";
-  const shown = new Set(items.map((item) => labelText(item.label))).size;
+  const { items } = await get("/v1/sample", { limit: SAMPLE, seed: state.seed, class: [...state.classes], where: state.where || undefined }, signal);
+  const isFiltered = state.classes.size || state.where;
+  $("results-title").textContent = items.length ? "Pick an item to start from" : isFiltered ? "Nothing found" : "Nothing here yet";
+  const shown = new Set(items.flatMap((item) => (item.labels.length ? item.labels.map(String) : [labelText(null)]))).size;
   const ofAll = shown < info.classes.length ? `${shown} of ${info.classes.length.toLocaleString("en")} classes` : count(shown, "class", "classes");
   $("results-note").textContent = items.length < info.n_items ? `${count(items.length, "item")} from ${ofAll}, drawn at random` : "";
   $("others").hidden = items.length < SAMPLE;
   const actions = { open: fromItem, look: (item) => look(item, items) };
   if (items.length) drawAsSeen($("results"), pieces(items, (item) => itemCard(item, actions), SAMPLE));
+  else if (isFiltered) showOnly(empty("Nothing found", "No item fits the filter."));
   else showOnly(empty("This collection is empty", "Add images in the view “Collection”."));
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sihash.features import BadImage
 from sihash.server.bodies import MAX_IMAGE
 from sihash.server.documentation import IMAGE_BODY, NEEDS_TOKEN, problems
 from sihash.server.models import (
+    MAX_LABELS,
     AddAnswer,
     Batch,
     BatchItem,
@@ -25,8 +27,12 @@ from sihash.server.models import (
     Health,
     Ids,
     IdText,
+    JoinedLabels,
+    Label,
+    LabelConflict,
     LabelText,
     Name,
+    OneOrSeveral,
     Rejected,
     RelabelAnswer,
     Relabelling,
@@ -62,7 +68,10 @@ async def check_token() -> BaseModel:
 )
 async def add_image(
     request: Request,
-    label: Annotated[LabelText | None, Query(description="Its class, known or new.")] = None,
+    label: Annotated[
+        list[LabelText],
+        Query(max_length=MAX_LABELS, description="Its label, known or new; repeat for several."),
+    ] = [],  # noqa: B006
     name: Annotated[Name, Query(description="Its name; never used as a path.")] = "upload",
     id: Annotated[IdText | None, Query(description="Its id, as text. Default: a number.")] = None,
     replace: Annotated[bool, Query(description="Replace an item with the same id.")] = False,
@@ -85,6 +94,8 @@ async def add_batch(request: Request, batch: Batch) -> BaseModel:
     service = service_of(request)
     if len({item.id is None for item in batch.items}) > 1:
         raise HTTPException(422, "Expected items with an id each, or all without.")
+    if len({isinstance(item.label, list) for item in batch.items if item.label is not None}) > 1:
+        raise HTTPException(422, "Expected items with one label each, or with a list of labels each.")
     if all(item.vector is not None and item.image is None for item in batch.items):
         return await _add(service, _matrix(batch), batch.items, batch.replace)
     if any(item.image is None or item.vector is not None for item in batch.items):
@@ -98,7 +109,7 @@ async def add_batch(request: Request, batch: Batch) -> BaseModel:
         if not isinstance(image, bytes)
     ]
     if not good:
-        return AddAnswer(version=service.database.version, added=[], replaced=[], skipped=[], rejected=bad)
+        return AddAnswer(version=service.database.version, added=[], rejected=bad)
     report = await _add(service, [images[k] for k in good], [batch.items[k] for k in good], batch.replace)
     return report.model_copy(update={"rejected": bad + report.rejected})
 
@@ -128,6 +139,14 @@ async def _checked_image(service: Service, text: str, allowance: Allowance) -> b
         return reason
 
 
+def _meant(known: list[Label], given: Sequence[OneOrSeveral | None]) -> list[Any]:
+    """For each item the label, or the list of labels, that the texts in a request stand for."""
+    lists = [one if isinstance(one, list) else [one] for one in given]
+    labels = iter(written_labels(known, [text for one in lists for text in one]))
+    meant = [[next(labels) for _ in one] for one in lists]
+    return [own if isinstance(one, list) else own[0] for one, own in zip(given, meant, strict=True)]
+
+
 def _name(k: int, item: BatchItem) -> str:
     return item.name or (f"upload {k + 1}" if item.id is None else str(item.id))
 
@@ -140,7 +159,7 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replace: b
         # Beside the addition itself: what others added meanwhile may decide whether "3" is a number.
         return database.add(
             source,
-            labels=written_labels(database.labels(), [item.label for item in items]),
+            labels=_meant(database.labels(), [item.label for item in items]),
             names=[_name(k, item) for k, item in enumerate(items)],
             ids=None if items[0].id is None else [item.id for item in items],
             columns={name: [item.columns.get(name) for item in items] for name in sorted(columns)},
@@ -154,6 +173,11 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replace: b
         replaced=report.replaced,
         skipped=report.skipped,
         rejected=[Rejected(name=reject.name, reason=reject.reason) for reject in report.rejected],
+        conflicts=[
+            LabelConflict(name=each.name, labels=list(each.labels), kept=list(each.kept))
+            for each in report.conflicts
+        ],
+        joined=[JoinedLabels(name=each.name, labels=list(each.labels)) for each in report.joined],
     )
 
 
@@ -182,7 +206,10 @@ async def remove_items(request: Request, order: Ids) -> BaseModel:
     "/classes", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
 )
 async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
-    """Remove a class with all its items; the hash functions forget it with the next update."""
+    """Remove a class: an item loses this label, and goes when it has no other.
+
+    The hash functions forget it with the next update.
+    """
     service = service_of(request)
     labels = await service.known_labels(service.database, [label])
     return _removed(await service.write(service.database.remove_classes, labels))
@@ -195,11 +222,11 @@ async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -
     openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
-    """Change the label of items, all or none. Searches use it as soon as the answer arrives."""
+    """Change the labels of items, all or none. Searches use them as soon as the answer arrives."""
     database = service_of(request).database
 
     def relabel() -> RelabelReport:
-        return database.relabel(order.ids, written_labels(database.labels(), [order.label])[0])
+        return database.relabel(order.ids, *_meant(database.labels(), [order.label]))
 
     return _relabelled(await service_of(request).write(relabel))
 
@@ -217,17 +244,22 @@ async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseMode
     labels = await service.known_labels(database, order.classes)
 
     def relabel() -> RelabelReport:
-        return database.relabel_classes(labels, written_labels(database.labels(), [order.label])[0])
+        return database.relabel_classes(labels, *_meant(database.labels(), [order.label]))
 
     return _relabelled(await service.write(relabel))
 
 
 def _relabelled(report: RelabelReport) -> RelabelAnswer:
-    return RelabelAnswer(version=report.version, relabelled=report.relabelled, label=report.label)
+    return RelabelAnswer(
+        version=report.version,
+        relabelled=report.relabelled,
+        label=report.label,
+        labels=list(report.labels),
+    )
 
 
 def _removed(report: Any) -> RemoveAnswer:
-    return RemoveAnswer(version=report.version, removed=report.removed)
+    return RemoveAnswer(version=report.version, removed=report.removed, relabelled=report.relabelled)
 
 
 # Versions.

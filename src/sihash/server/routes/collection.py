@@ -33,6 +33,7 @@ SHOWN_FORMATS = {
     b"RIFF": "image/webp",
     b"BM": "image/bmp",
 }
+Where = Annotated[WhereText | None, Query(description="Only items that match these conditions on columns.")]
 NONE_KEPT = {204: {"description": "The item exists, but has no such picture"}}
 THUMBNAIL_ANSWER = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
 ORIGINAL = {
@@ -91,9 +92,7 @@ async def items(
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     classes: Classes = [],  # noqa: B006
-    where: Annotated[
-        WhereText | None, Query(description="Only items that match these conditions on columns.")
-    ] = None,
+    where: Where = None,
 ) -> BaseModel:
     """Items in order of arrival."""
     service = service_of(request)
@@ -108,11 +107,12 @@ async def sample(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     seed: Annotated[int, Query(ge=0, le=2**53, description="Seed of the random choice.")] = 0,
     classes: Classes = [],  # noqa: B006
+    where: Where = None,
 ) -> BaseModel:
     """Random items from as many classes as possible."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
-    found = await asyncio.to_thread(service.database.sample, limit, labels, seed)
+    found = await asyncio.to_thread(service.database.sample, limit, labels, seed, where)
     return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
 
 

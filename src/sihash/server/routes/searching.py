@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError
 
 from sihash.server.documentation import IMAGE_BODY, problems, query_parameters
 from sihash.server.models import (
+    MAX_LABELS,
     ClassifyAnswer,
     ClassProbability,
     LabelText,
@@ -30,7 +31,8 @@ from sihash.server.service import Service, service_of
 router = APIRouter(prefix="/v1", tags=["search"])
 
 Classes = Annotated[
-    list[LabelText], Query(alias="class", max_length=1000, description="Only items of these classes.")
+    list[LabelText],
+    Query(alias="class", max_length=MAX_LABELS, description="Only items that have one of these labels."),
 ]
 ItemId = Annotated[
     str,
@@ -136,6 +138,7 @@ def _classify_answer(found: Any) -> ClassifyAnswer:
     return ClassifyAnswer(
         version=found.version,
         label=found.label,
+        labels=list(found.labels),
         probability=found.probability,
         probabilities=[ClassProbability(label=label, probability=p) for label, p in likely],
     )
