@@ -2,11 +2,11 @@
 
 ``python -m benchmarks.incremental`` prints a row for every kind of change; ``--paper`` the points of the
 paper's figures with its parameters instead, ``--stream`` adds 50 updates in a row, ``--growth`` the same
-change on half and on all of the rows. Times are shares of a fit from scratch
-on the final rows, taken right after the update in the same run; only these ratios mean anything. Each repeat
-has a seed of its own, and other classes that come or go: medians of the times, means of mAP, and the
-standard error of the difference. The kernel width is given to update and fit alike; with ``--width auto`` a
-fit from scratch chooses it, as with all defaults, and the shares come out smaller.
+change on half and on all of the rows. Times are processor time, as shares of a fit from scratch on the final
+rows, taken right after the update in the same run; only these ratios mean anything. Each repeat has a seed of
+its own, and other classes that come or go: medians of the times, means of mAP, and the standard error of the
+difference. The kernel width is given to update and fit alike; with ``--width auto`` a fit from scratch
+chooses it, as with all defaults, and the shares come out smaller.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.data import N_BITS, NAMES, load
-from benchmarks.timing import timed
+from benchmarks.timing import processor_time
 
 from sihash import SIH
 from sihash._typing import Array
@@ -68,9 +68,9 @@ class Bench:
             classes = np.unique(self.y[after])
             hasher = self.fit(before)
             passive = self.mAP(hasher, classes)
-            update = timed(lambda hasher=hasher, change=change: change(hasher))
+            update = processor_time(lambda hasher=hasher, change=change: change(hasher))
             scratch, table = SIH(**self.params), self.table(after)
-            shares.append(update / timed(lambda scratch=scratch, table=table: scratch.fit(*table)))
+            shares.append(update / processor_time(lambda scratch=scratch, table=table: scratch.fit(*table)))
             results.append((passive, self.mAP(hasher, classes), self.mAP(scratch, classes)))
         self.params["random_state"] = 0
         passive, incremental, fresh = np.mean(results, axis=0)
@@ -178,8 +178,8 @@ def ten_percent_first(bench: Bench, repeats: int) -> None:
     first, everything, add_rest = bench.table(rows[:n]), bench.table(rows), bench.adding(rows[n:])
     for _ in range(repeats):
         hasher, scratch = SIH(**bench.params), SIH(**bench.params)
-        both = timed(lambda h=hasher: add_rest(h.fit(*first)))
-        totals.append(both / timed(lambda h=scratch: h.fit(*everything)))
+        both = processor_time(lambda h=hasher: add_rest(h.fit(*first)))
+        totals.append(both / processor_time(lambda h=scratch: h.fit(*everything)))
     score = bench.mAP(hasher, bench.classes)
     print(f"10 % first, then the rest: {np.median(totals):.2f} of a fit on all, mAP {score:.4f}", flush=True)
 
@@ -192,7 +192,7 @@ def growth(bench: Bench, repeats: int) -> None:
         seconds = []
         for _ in range(repeats):
             hasher, add = bench.fit(rows[:-size]), bench.adding(rows[-size:])
-            seconds.append(timed(lambda h=hasher, add=add: add(h)))
+            seconds.append(processor_time(lambda h=hasher, add=add: add(h)))
         costs.append(float(np.median(seconds)))
     print(
         f"+ {size} images: {costs[1] / costs[0]:.2f} times the cost when the collection is twice as large",

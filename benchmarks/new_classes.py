@@ -1,9 +1,9 @@
 """Classes that come later: new queries on old codes, and forgetting, on data with many classes.
 
 ``python -m benchmarks.new_classes`` learns 150 classes of Tiny-ImageNet-200 and adds 50, then 100 and 100.
-Test queries search training rows by Hamming distance. It prints the time of the update as a share of a fit
-from scratch; mAP of all, and of queries and items of the new classes, beside from scratch; and mAP of old
-queries on the codes of old items: those made before, and made again by the updated functions.
+Test queries search training rows by Hamming distance. It prints the processor time of the update as a share
+of a fit from scratch; mAP of all, and of queries and items of the new classes, beside from scratch; and mAP
+of old queries on the codes of old items: those made before, and made again by the updated functions.
 ``--steps 10`` adds 20 classes ten times instead and plots mAP and forgetting to ``--out``.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.data import N_BITS, NAMES, load
-from benchmarks.timing import timed
+from benchmarks.timing import processor_time
 
 from sihash import SIH
 from sihash._typing import Array
@@ -49,7 +49,7 @@ def join(bench: Bench, n_new: int) -> dict[str, float]:
     X, y = np.concatenate([X_old, X_new]), np.concatenate([y_old, y_new])
     hasher, scratch = bench.hasher().fit(X_old, y_old), bench.hasher()
     before = hasher.transform(X_old)
-    share = timed(lambda: hasher.add(X_new, y_new)) / timed(lambda: scratch.fit(X, y))
+    share = processor_time(lambda: hasher.add(X_new, y_new)) / processor_time(lambda: scratch.fit(X, y))
     again = hasher.transform(X_old)
     mixed = np.concatenate([before, hasher.transform(X_new)])
     ours, theirs = hasher.transform(X), scratch.transform(X)
@@ -82,14 +82,14 @@ def steps(bench: Bench, n_steps: int, out: Path) -> None:
     shares = []
     for k, part in enumerate(parts):
         X, y = bench.rows(part)
-        update = timed(lambda X=X, y=y: hasher.partial_fit(X, y))  # type: ignore[misc]
+        update = processor_time(lambda X=X, y=y: hasher.partial_fit(X, y))  # type: ignore[misc]
         codes.append(hasher.transform(X))
         labels.append(y)
         stored, known = np.concatenate(codes), np.concatenate(labels)
         so_far = np.concatenate(parts[: k + 1])
         scratch = bench.hasher()
         rows = bench.rows(so_far)
-        shares.append(update / timed(lambda scratch=scratch, rows=rows: scratch.fit(*rows)))  # type: ignore[misc]
+        shares.append(update / processor_time(lambda scratch=scratch, rows=rows: scratch.fit(*rows)))  # type: ignore[misc]
         lines["all classes so far"].append(bench.mAP(hasher, so_far, stored, known))
         lines["from scratch"].append(bench.mAP(scratch, so_far, scratch.transform(rows[0]), rows[1]))
         lines["the first classes alone"].append(bench.mAP(hasher, parts[0], codes[0], labels[0]))

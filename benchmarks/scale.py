@@ -63,10 +63,11 @@ def hasher(engine: str | None, args: argparse.Namespace) -> SIH:
     return SIH(
         N_BITS,
         args.anchors,
-        "random",
+        anchors="random",
         kernel_width=WIDTH,
         C_x=C,
         tol=args.tol,
+        training_rows="all",
         random_state=0,
         engine=engine,
     )
@@ -194,7 +195,7 @@ def made_kernel(X: Array, n_anchors: int) -> KernelMap:
 
 def start(engine: Any, kernel: KernelMap, X: Array, y: Array) -> Any:
     """A solve of all bits that has not taken a step yet."""
-    words = make_codebook("separated", N_BITS, np.bincount(y), 1.0, np.random.RandomState(0))
+    words = make_codebook("separated", N_BITS, np.bincount(y), True, np.random.RandomState(0))
     columns = {"X": X, "y": y, "pair": y.astype(np.int32), "key": np.arange(len(y))}
     return make_svms(engine.lay_out(kernel, columns, words), C, "smooth")
 

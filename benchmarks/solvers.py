@@ -38,7 +38,7 @@ def main() -> None:
     X, y = made_rows(args.rows) if args.made else cifar_rows(args.rows)
     rng = np.random.RandomState(0)
     Phi = fit_kernel_map(X, y, args.anchors, "random", args.width, rng)(X)
-    Y = make_codebook("separated", N_BITS, np.bincount(y), 1.0, rng)[y]
+    Y = make_codebook("separated", N_BITS, np.bincount(y), True, rng)[y]
     solve_binary(Phi[::50], Y[::50], args.C)  # compiled kernels are loaded outside the timer
     smooth, seconds = report("smooth", Phi, Y, args.C)
     if args.ocas:

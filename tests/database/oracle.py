@@ -25,16 +25,16 @@ def content(row: int) -> str:
 
 @dataclass(frozen=True)
 class Thing:
-    """An item: its number for life, its vector (a row of `POOL`), what is known of it."""
+    """An item: its number for life, its vector (a row of `POOL`), what is known of it; labels in order."""
 
     number: int
     row: int
-    label: Any
+    labels: tuple
     columns: dict = field(default_factory=dict)
 
     @property
     def said(self) -> tuple:
-        return self.label, content(self.row), self.columns
+        return self.labels, content(self.row), self.columns
 
 
 @dataclass
@@ -58,7 +58,7 @@ class State:
         return own
 
     def labelled(self) -> dict:
-        return {thing.number: thing.label for thing in self.things.values() if thing.label is not None}
+        return {thing.number: thing.labels for thing in self.things.values() if thing.labels}
 
     def id_of(self) -> dict:
         return {thing.number: own for own, thing in self.things.items()}
@@ -68,7 +68,7 @@ class Oracle:
     """A state, those that undoing leads to, and numbers that are given once."""
 
     def __init__(self, rows, labels, undoable: int) -> None:
-        things = {k: Thing(k, row, label) for k, (row, label) in enumerate(zip(rows, labels, strict=True))}
+        things = {k: Thing(k, row, own) for k, (row, own) in enumerate(zip(rows, labels, strict=True))}
         n = len(things)
         self.now = State(things, 1, {}, 1, n, {})
         self.now.learned = self.now.labelled()
@@ -90,14 +90,19 @@ class Oracle:
             del self.history[: updates[-self.undoable]]
 
     def fresh(self, ids, rows, labels, columns) -> dict:
-        """What of an addition is new; without ids, content that is there is not."""
+        """What of an addition is new; without ids, content that is there is not, and content that comes twice
+        comes once, with the labels of both.
+        """
         if ids is None:
             there, first = {thing.row for thing in self.now.things.values()}, self.next_id
-            new = [(r, y, c) for r, y, c in zip(rows, labels, columns, strict=True) if r not in there]
-            once = [each for k, each in enumerate(new) if each[0] not in [other[0] for other in new[:k]]]
-            return {first + k: each for k, each in enumerate(once)}
+            new: dict = {}
+            for row, own, said in zip(rows, labels, columns, strict=True):
+                if row not in there:
+                    before, kept = new.get(row, ((), said))
+                    new[row] = tuple(sorted({*before, *own})), kept
+            return {first + k: (row, *each) for k, (row, each) in enumerate(new.items())}
         new = dict(zip(ids, zip(rows, labels, columns, strict=True), strict=True))
-        known = {own: (thing.row, thing.label, thing.columns) for own, thing in self.now.things.items()}
+        known = {own: (thing.row, thing.labels, thing.columns) for own, thing in self.now.things.items()}
         return {own: each for own, each in new.items() if known.get(own) != each}
 
     @property
@@ -107,24 +112,30 @@ class Oracle:
     def add(self, new: dict, own_ids: bool) -> None:
         self._remember("add")
         number = self.next_number if own_ids else self.next_id
-        for own, (row, label, columns) in new.items():
+        for own, (row, labels, columns) in new.items():
             self.now.things.pop(own, None)
-            self.now.things[own] = Thing(number, row, label, columns)
+            self.now.things[own] = Thing(number, row, labels, columns)
             self.now.codes[number] = self.hash([row])[0]
             number += 1
             if own_ids and isinstance(own, int):
                 self.largest = max(self.largest, own)
         self.next_number = number
 
-    def remove(self, ids) -> None:
+    def remove(self, ids, left=()) -> None:
+        """``left`` are the labels of items that lose some and stay."""
         self._remember("remove")
         for own in ids:
             del self.now.things[own]
+        self._label(dict(left))
 
-    def relabel(self, ids, label) -> None:
+    def relabel(self, labels) -> None:
+        """``labels`` by id."""
         self._remember("relabel")
-        for own in ids:
-            self.now.things[own] = replace(self.now.things[own], label=label)
+        self._label(labels)
+
+    def _label(self, labels) -> None:
+        for own, now in labels.items():
+            self.now.things[own] = replace(self.now.things[own], labels=now)
 
     def update(self, strategy, learned, first_new, hasher, weights, codes) -> None:
         """``learned`` and ``first_new`` are of the moment at which it began, ``codes`` what was found."""
@@ -203,7 +214,8 @@ class Oracle:
         assert len(hits) == min(k or len(asked), len(asked))
         for hit in hits:
             thing = now.things[hit.id]
-            assert (hit.label, hit.columns) == (thing.label, thing.columns)
+            assert (hit.labels, hit.columns) == (thing.labels, thing.columns)
+            assert hit.label == (thing.labels[0] if len(thing.labels) == 1 else None)
             assert (hit.code, hit.distance) == (now.codes[thing.number], distance[hit.id])
             assert hit.score == np.float32(score[hit.id]) or abs(hit.score - score[hit.id]) < 1e-3 * max(
                 1, abs(score[hit.id])
@@ -241,11 +253,11 @@ class Oracle:
         hasher = self.hashers[self.now.version]
         classes = hasher.classes_.tolist()
         p = np.maximum(hasher.margin_proba(margins[None])[0], 1e-30)
-        of_class = {}  # probabilities of the classes of each: for certain by its label, or by its code
+        of_class = {}  # probabilities of the classes of each: for certain by its labels, or by its code
         for each in asked:
-            label = self.now.things[each].label
-            if label in classes:
-                of_class[each] = np.array([float(name == label) for name in classes])
+            labels = self.now.things[each].labels
+            if set(labels) & set(classes):
+                of_class[each] = np.array([float(name in labels) for name in classes])
             else:
                 of_class[each] = hasher.code_proba(bits[each][None].astype(np.float64))[0]
         if rank == "combined" and asked:
@@ -261,7 +273,9 @@ class Oracle:
         votes: dict[int, list[float]] = {}
         for each in asked:
             weight = np.exp(weights.sharpness * (cosine[each] - max(cosine.values())))
-            votes.setdefault(int(np.argmax(of_class[each])), []).append(weight * max(of_class[each]))
+            best = max(of_class[each])  # which every label of its own has
+            for k in np.flatnonzero(of_class[each] == best):
+                votes.setdefault(int(k), []).append(weight * best)
         v = np.zeros(len(p))
         for k, given in votes.items():
             heard = sorted(given, reverse=True)[:VOTERS]

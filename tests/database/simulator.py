@@ -76,6 +76,8 @@ class Clock:
 class Simulation:
     def __init__(self, seed: int, folder) -> None:
         self.seed, self.folder, self.rng = seed, folder, random.Random(seed)
+        self.more = random.Random(-seed - 1)  # what it draws of second labels: others stay as they were
+        self.several = self.more.choice([0, 0, 0.2, 0.5])  # share of the labelled items that get one
         self.done: list[str] = []  # what was done, to be read after a failure
         self.n_roots = 0
 
@@ -102,14 +104,17 @@ class Simulation:
     def begin(self, undoable: int) -> None:
         n = self.rng.randint(12, 20)
         rows = self.rng.sample(range(len(POOL)), n)
-        labels = [int(POOL_LABELS[row]) % 3 for row in rows]
+        labels = [(int(POOL_LABELS[row]) % 3,) for row in rows]
         for k in range(3, n):
-            labels[k] = None if self.rng.random() < 0.1 else labels[k]
-        labels[:3] = [0, 1, 1]
+            labels[k] = () if self.rng.random() < 0.1 else labels[k]
+        labels[:3] = [(0,), (1,), (1,)]
+        several, self.several = self.several, self.several * self.more.choice([0, 1])
+        labels[3:] = [self.with_more(own) for own in labels[3:]]
+        self.several = several
         self.oracle = Oracle(rows, labels, undoable)
 
         def create(root):
-            ImageDatabase.create(root, POOL[rows], labels, **PARAMS).close()
+            ImageDatabase.create(root, POOL[rows], self.said(labels), **PARAMS).close()
 
         root = self.new_root()
         disk = FaultyDisk(root)
@@ -149,6 +154,17 @@ class Simulation:
         for each in (self.db, self.other, *self.readers):
             each.close()
 
+    def with_more(self, labels) -> tuple:
+        """Perhaps one label more for an item that has one."""
+        more = [self.more.choice([0, 1, 2, 5])] if labels and self.more.random() < self.several else []
+        return tuple(sorted({*labels, *more}))
+
+    def said(self, labels):
+        """Labels as a user may give them: lists, or if no item has two one each."""
+        if any(len(own) > 1 for own in labels) or self.more.random() < 0.3:
+            return [list(own) for own in labels]
+        return [own[0] if own else None for own in labels]
+
     def codes(self) -> dict:
         return {item.id: item.code for item in self.db.items(limit=1000)}
 
@@ -164,7 +180,7 @@ class Simulation:
             assert db.info()["operation"] == oracle.operation
             assert db.version == now.version
             found = db.items(limit=1000)
-            assert {i.id: (i.label, i.sha256, i.columns) for i in found} == expected
+            assert {i.id: (i.labels, i.sha256, i.columns) for i in found} == expected
             assert {i.id: i.code for i in found} == {o: now.codes[t.number] for o, t in now.things.items()}
             assert [now.things[i.id].number for i in found] == sorted(t.number for t in now.things.values())
             self.check_search(db)
@@ -176,10 +192,11 @@ class Simulation:
         rank, k = rng.choice(RANKS), rng.choice([1, 3, 10, 100])
         radius = rng.choice([None, None, None, 2])
         classes, where, meets = None, None, lambda thing: True
-        present = {thing.label for thing in now.things.values()} - {None}
+        present = {label for thing in now.things.values() for label in thing.labels}
         if present and rng.random() < 0.2:
             classes = rng.sample(sorted(present, key=str), 1)
-            meets = lambda thing: thing.label in classes  # noqa: E731
+            classes += [label for label in present if self.more.random() < 0.2]
+            meets = lambda thing: bool(set(thing.labels) & set(classes))  # noqa: E731
         elif rng.random() < 0.2 and "price" in db.info()["columns"]:
             where, meets = "price <= 4", lambda thing: thing.columns.get("price", 5) <= 4
         how = {"k": k, "radius": radius, "rank": rank, "classes": classes, "where": where}
@@ -300,19 +317,20 @@ class Simulation:
 
     def do_add(self):
         rows = [self.rng.randrange(len(POOL)) for _ in range(self.rng.choice([1, 1, 1, 2, 5]))]
-        labels = [int(POOL_LABELS[row]) if self.rng.random() < 0.8 else None for row in rows]
+        labels = [(int(POOL_LABELS[row]),) if self.rng.random() < 0.8 else () for row in rows]
+        labels = [self.with_more(own) for own in labels]
         return self.addition(None, rows, labels, [{}] * len(rows), False)
 
     def do_add_with_ids(self):
         there = self.some(2)
         ids = list(dict.fromkeys([*self.rng.sample(OWN_IDS, 2), *there]))
         rows = [self.rng.randrange(len(POOL)) for _ in ids]
-        labels = [int(POOL_LABELS[row]) for row in rows]
+        labels = [self.with_more((int(POOL_LABELS[row]),)) for row in rows]
         columns = [{"price": p} if (p := self.rng.choice([None, 1, 4, 7])) else {} for _ in ids]
         for k, own in enumerate(ids):  # some come again as they are
             if own in self.oracle.now.things and self.rng.random() < 0.5:
                 thing = self.oracle.now.things[own]
-                rows[k], labels[k], columns[k] = thing.row, thing.label, thing.columns
+                rows[k], labels[k], columns[k] = thing.row, thing.labels, thing.columns
         return self.addition(ids, rows, labels, columns, self.rng.random() < 0.7)
 
     def addition(self, ids, rows, labels, columns, replaces):
@@ -321,8 +339,10 @@ class Simulation:
         there = [own for own in new if own in oracle.now.things]
         said = {"columns": {"price": [each.get("price") for each in columns]}} if ids else {}
 
+        given = self.said(labels)
+
         def work():
-            return self.db.add(POOL[rows], labels, ids=ids, replace=replaces, **said)
+            return self.db.add(POOL[rows], given, ids=ids, replace=replaces, **said)
 
         if there and not replaces:
             with pytest.raises(DatabaseError, match=re.escape(f"The id {there[0]!r} is there already")):
@@ -345,36 +365,48 @@ class Simulation:
         return ["remove"], lambda: self.db.remove(gone), lambda kinds: kinds and self.oracle.remove(gone)
 
     def of_class(self, label):
-        return [own for own, thing in self.oracle.now.things.items() if thing.label == label]
+        return [own for own, thing in self.oracle.now.things.items() if label in thing.labels]
+
+    def exchanged(self, ids, label, new) -> dict:
+        """Labels of items by id, with others in the place of one."""
+        things = self.oracle.now.things
+        return {own: tuple(sorted({*things[own].labels} - {label} | {*new})) for own in ids}
 
     def do_remove_class(self):
         label = self.rng.randrange(5)
-        gone = self.of_class(label)
-        if not gone:
+        after = self.exchanged(self.of_class(label), label, ())
+        gone = [own for own, labels in after.items() if not labels]
+        left = {own: labels for own, labels in after.items() if labels}
+        if not after:
             return None
-        return (
-            ["remove"],
-            lambda: self.db.remove_classes([label]),
-            lambda kinds: kinds and self.oracle.remove(gone),
-        )
+
+        def work():
+            report = self.db.remove_classes([label])
+            number = {own: self.oracle.now.things[own].number for own in after}
+            assert report.removed == sorted(gone, key=number.get)
+            assert report.relabelled == sorted(left, key=number.get)
+
+        return ["remove"], work, lambda kinds: kinds and self.oracle.remove(gone, left)
 
     def do_relabel(self):
         chosen, label = self.some(3), self.rng.choice([None, 0, 1, 2, 3, 7])
-        return self.relabelling(chosen, label, lambda: self.db.relabel(chosen, label)) if chosen else None
+        labels = () if label is None else self.with_more((label,))
+        given = self.said([labels])[0]
+        after = dict.fromkeys(chosen, labels)
+        return self.relabelling(after, lambda: self.db.relabel(chosen, given)) if chosen else None
 
     def do_relabel_class(self):
         old, label = self.rng.randrange(3), self.rng.choice([None, 1, 8])
-        chosen = self.of_class(old)
-        return (
-            self.relabelling(chosen, label, lambda: self.db.relabel_classes([old], label)) if chosen else None
-        )
+        after = self.exchanged(self.of_class(old), old, () if label is None else (label,))
+        return self.relabelling(after, lambda: self.db.relabel_classes([old], label)) if after else None
 
-    def relabelling(self, chosen, label, work):
-        changed = [own for own in chosen if self.oracle.now.things[own].label != label]
+    def relabelling(self, after, work):
+        things = self.oracle.now.things
+        changed = {own: labels for own, labels in after.items() if things[own].labels != labels}
 
         def apply(kinds):
             if kinds:
-                self.oracle.relabel(changed, label)
+                self.oracle.relabel(changed)
 
         return ["relabel"] * bool(changed), work, apply
 
@@ -384,17 +416,18 @@ class Simulation:
         labelled, first_new = oracle.now.labelled(), oracle.next_number
         nothing = strategy == "incremental" and labelled == oracle.now.learned
         stay = bool(labelled.items() & oracle.now.learned.items())
-        if not nothing and (len(set(labelled.values())) < 2 or (strategy == "incremental" and not stay)):
+        n_classes = len({label for own in labelled.values() for label in own})
+        if not nothing and (n_classes < 2 or (strategy == "incremental" and not stay)):
             with pytest.raises(DatabaseError):
                 self.db.update(strategy)
             return None
         adds = not nothing and self.rng.random() < 0.2
-        new = oracle.fresh(None, [self.rng.randrange(len(POOL))], [1], [{}]) if adds else {}
+        new = oracle.fresh(None, [self.rng.randrange(len(POOL))], [(1,)], [{}]) if adds else {}
         waiting = [new] if new else []
 
         def meanwhile(phase, done):
             if waiting and phase in ("encoding", "ranking"):
-                ((row, label, _),) = waiting[0].values()
+                ((row, (label,), _),) = waiting[0].values()
                 self.other.add(POOL[[row]], [label])
                 waiting.clear()
 
@@ -447,9 +480,14 @@ class Simulation:
         ids = [json.loads(own) if "id" in is_json else own for own in found["id"].tolist()]
         assert ids == sorted(now.things, key=lambda own: now.things[own].number)
         assert np.array_equal(found["X"], POOL[[now.things[own].row for own in ids]])
-        missing = found["y.missing"] if "y.missing" in found else np.zeros(len(ids), bool)
-        labels = [None if gone else y for y, gone in zip(found["y"].tolist(), missing, strict=True)]
-        assert labels == [now.things[own].label for own in ids]
+        expected = [now.things[own].labels for own in ids]
+        if any(len(own) > 1 for own in expected):
+            names = found["label_names"]
+            labels = [tuple(sorted(names[own].tolist())) for own in found["Y"]]
+        else:
+            missing = found["y.missing"] if "y.missing" in found else np.zeros(len(ids), bool)
+            labels = [() if gone else (y,) for y, gone in zip(found["y"].tolist(), missing, strict=True)]
+        assert labels == expected
 
 
 def simulate(seed: int) -> None:

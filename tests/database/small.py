@@ -52,7 +52,7 @@ def fast_folder():
 
 def seen(db):
     """Everything that users can see: version, items with their codes, answers."""
-    items = [(i.id, i.label, i.name, i.sha256, i.code, i.columns) for i in db.items(limit=10_000)]
+    items = [(i.id, i.labels, i.name, i.sha256, i.code, i.columns) for i in db.items(limit=10_000)]
     # By Hamming distance: scores of the other rankings may differ in the last digit with the order of sums.
     found = [*db.search(QUERIES, k=5, rank="hamming"), *db.search(QUERIES[:1], radius=2, rank="hamming")]
     if "price" in db.info()["columns"]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import tracemalloc
 import zipfile
 
@@ -664,6 +665,34 @@ def test_a_second_writer_is_told_at_once_who_is_first(db):
                 change()
         db.add(*small.rows(1, seed=1))
     assert len(db) == 61
+
+
+@pytest.mark.parametrize("reencode", [False, True])
+def test_an_update_waits_for_an_addition_to_end(db, reencode):
+    """What it has learned is not lost because somebody writes at the moment of the switch."""
+    db.add(*small.rows(4, seed=1))
+    began = threading.Event()
+
+    def write():
+        with locked(db.path / "writer.lock", "is writing to it"):
+            began.set()
+            time.sleep(0.5)
+
+    writer = threading.Thread(target=write)
+
+    def meanwhile(phase, done):
+        if done == 0.0 and phase == ("encoding" if reencode else "comparing") and not began.is_set():
+            writer.start()
+            began.wait()
+
+    if reencode:
+        db.update()
+    report = db.update(reencode=reencode, progress=meanwhile)
+    writer.join()
+    assert began.is_set()
+    assert report.n_reencoded > 0
+    assert db.version == 2
+    assert db.verify() == []
 
 
 def test_readers_follow_writers(db):

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from sihash.database import DatabaseError
-from sihash.database.label_files import labels_by_name
+from sihash.database.label_files import columns_by_name, labels_by_name
 from sihash.database.sources import open_source
+from sihash.datasets.dataset import ColumnChoice
 
 
 def table(folder, rows, kind="csv"):
@@ -40,6 +41,7 @@ def table(folder, rows, kind="csv"):
 )
 def test_a_full_name_counts_and_a_part_of_it_only_if_it_can_mean_one_item(folder, kind, rows, expected):
     path = table(folder, rows, kind)
+    expected = {name: () if label is None else (label,) for name, label in expected.items()}
     assert dict(zip(expected, labels_by_name(path, list(expected)), strict=True)) == expected
 
 
@@ -47,15 +49,15 @@ def test_many_items_of_one_bare_name(folder):
     """In time that grows with their number, not with its square."""
     names = [f"{k}/image.png" for k in range(30_000)]
     path = table(folder, {f"/all/{name}": k for k, name in enumerate(names)})
-    assert labels_by_name(path, names) == [str(k) for k in range(30_000)]
+    assert labels_by_name(path, names) == [(str(k),) for k in range(30_000)]
 
 
 def test_json_lines_are_read_by_key(folder):
     path = folder / "labels.jsonl"
     path.write_text('{"label": 0, "file": "a.png"}\n\n{"file": "b.png", "more": 1, "label": null}\n')
-    assert labels_by_name(path, ["a.png", "b.png", "c.png"]) == [0, None, None]
+    assert labels_by_name(path, ["a.png", "b.png", "c.png"]) == [(0,), (), ()]
     path.write_text('{"label": "x\u2028y", "file": "a\u2028.png"}\n', encoding="utf-8")
-    assert labels_by_name(path, ["a\u2028.png"]) == ["x\u2028y"]
+    assert labels_by_name(path, ["a\u2028.png"]) == [("x\u2028y",)]
 
 
 @pytest.mark.parametrize(
@@ -67,8 +69,15 @@ def test_json_lines_are_read_by_key(folder):
         ("jsonl", b"no JSON", "Line 1 .* got no JSON"),
         ("jsonl", b"[" * 100_000, "Line 1"),
         ("jsonl", b'{"file": "a.png", "label": "\\ud800"}', "half a character"),
-        ("jsonl", b'{"file": "a.png", "label": [1]}', "text or whole numbers"),
-        ("csv", b"a.png,cat\na.png,dog", "gives a.png the labels 'cat' and 'dog'; leave one"),
+        ("jsonl", b'{"file": "a.png", "label": {"a": 1}}', "text or whole numbers"),
+        ("jsonl", b'{"file": "a.png", "label": [1, ""]}', "holds '', which is no label"),
+        ("jsonl", b'{"file": "a.png", "label": [1, null]}', "holds None, which is no label"),
+        ("jsonl", b'{"file": "a.png", "label": [[1]]}', r"holds \[1\], which is no label"),
+        (
+            "jsonl",
+            b'{"file": "a.png", "label": ["cat"]}\n{"file": "b.png", "label": "dog"}',
+            "Item 1 has the label 'dog' and item 0 a list",
+        ),
         ("csv", b"a.png", "two columns"),
         ("csv", b"a.png,\xff", "UTF-8"),
         ("csv", b"cat,a.png", "first column names files"),
@@ -79,6 +88,29 @@ def test_what_is_wrong_with_a_table_is_said(folder, ending, content, message):
     path.write_bytes(content)
     with pytest.raises(DatabaseError, match=message):
         labels_by_name(path, ["a.png"])
+
+
+def test_a_file_named_several_times_has_all_these_labels(folder):
+    path = folder / "labels.csv"
+    path.write_text("file,label\na.png,cat\nb.png,dog\na.png,asleep\na.png,cat\nb.png,\n")
+    assert labels_by_name(path, ["a.png", "b.png"]) == [("asleep", "cat"), ("dog",)]
+
+
+def test_a_list_of_labels_per_line(folder):
+    path = folder / "labels.jsonl"
+    path.write_text('{"file": "a.png", "label": ["b", "a", 3]}\n{"file": "b.png", "label": []}\n')
+    assert labels_by_name(path, ["a.png", "b.png"]) == [(3, "a", "b"), ()]
+
+
+def test_rows_of_one_file_say_the_same_beside_the_label(folder):
+    path = folder / "labels.csv"
+    names = ["a.png", "b.png"]
+    path.write_text("file,label,price\na.png,cat,3\nb.png,dog,5\na.png,asleep,3\n")
+    ids, columns = columns_by_name(path, names, ColumnChoice(None, None))
+    assert (ids, columns) == (None, {"price": [3, 5]})
+    path.write_text("file,label,price\na.png,cat,3\nb.png,dog,5\na.png,asleep,4\n")
+    with pytest.raises(DatabaseError, match=r"names a\.png in several rows.*'price': 3 and 4"):
+        columns_by_name(path, names, ColumnChoice(None, None))
 
 
 # Where a table may be given.
@@ -94,9 +126,9 @@ def test_a_table_labels_a_single_image_and_pictures_given_by_path(tmp_path):
     two = picture(tmp_path / "two.ppm", 200, "PPM")
     table = tmp_path / "labels.csv"
     table.write_text("file,label\none.png,dog\ntwo.ppm,cat\n")
-    assert open_source(one, table).labels == ["dog"]
-    assert open_source(str(two), str(table)).labels == ["cat"]
-    assert open_source([two, one], table).labels == ["cat", "dog"]
+    assert open_source(one, table).labels == [("dog",)]
+    assert open_source(str(two), str(table)).labels == [("cat",)]
+    assert open_source([two, one], table).labels == [("cat",), ("dog",)]
 
 
 @pytest.mark.parametrize("source", [np.zeros((3, 2)), ["one.png"], "one.png", "."])
@@ -110,4 +142,4 @@ def test_a_table_that_is_not_there_is_no_label(tmp_path, monkeypatch, source):
 def test_a_column_of_labels_beside_vectors(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((3, 2), np.float32))
     (tmp_path / "labels.csv").write_text("a\nb\na\n")
-    assert open_source(tmp_path / "x.npy", tmp_path / "labels.csv").labels == ["a", "b", "a"]
+    assert open_source(tmp_path / "x.npy", tmp_path / "labels.csv").labels == [("a",), ("b",), ("a",)]

@@ -139,7 +139,7 @@ def test_a_compaction_keeps_the_labels_and_drops_the_overlay(db):
     assert small.seen(db) == seen == small.seen(ImageDatabase(db.path))
     catalogue = db._reader.catalogue
     assert catalogue.rows("relabelled") == []
-    number = {label: number for number, label in db._read(lambda s: s.classes).items()}["x"]
+    number = db._read(lambda s: s.classes).number_of(("x",))
     assert catalogue.rows("items", "id = 2")[0][2] == number
     assert verify(db.path) == []
     assert db.update().n_learned == 6  # five that came, one relabelled

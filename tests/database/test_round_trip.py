@@ -122,18 +122,18 @@ def test_labels_beside_class_names_are_positions(folder, y, message):
 
 def test_minus_one_beside_class_names_is_no_label(folder):
     np.savez(folder / "a.npz", X=X[:4], y=[0, -1, 2, 1.0], class_names=["a", "b", "c"])
-    assert open_source(folder / "a.npz").labels == ["a", None, "c", "b"]
+    assert open_source(folder / "a.npz").labels == [("a",), (), ("c",), ("b",)]
 
 
 def test_no_label_in_all_its_forms():
-    assert open_source(X[:4], [None, float("nan"), -1, ""]).labels == [None] * 4
-    assert open_source(X[:3], np.array([0, -1, 2])).labels == [0, None, 2]
-    assert open_source(X[:3], np.array(["a", "", "-1"])).labels == ["a", None, "-1"]
+    assert open_source(X[:4], [None, float("nan"), -1, ""]).labels == [()] * 4
+    assert open_source(X[:3], np.array([0, -1, 2])).labels == [(0,), (), (2,)]
+    assert open_source(X[:3], np.array(["a", "", "-1"])).labels == [("a",), (), ("-1",)]
 
 
 def test_a_parquet_file_of_pandas_may_lack_labels(folder):
     frame = pd.DataFrame({"vector": list(X[:4]), "label": ["a", None, "b", "a"]}, index=[3, 1, 2, 0])
     frame.to_parquet(folder / "a.parquet")
     source = open_source(folder / "a.parquet")
-    assert source.labels == ["a", None, "b", "a"]
+    assert source.labels == [("a",), (), ("b",), ("a",)]
     assert source.columns.columns == {}

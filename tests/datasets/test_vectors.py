@@ -225,3 +225,47 @@ def test_rows_of_a_table_are_read_as_they_are_asked_for(tmp_path, monkeypatch):
     assert collection.y.tolist() == [f"c{k % 2}" for k in range(50)]
     for start, stop in ((0, 5), (5, 30), (30, 50), (2, 9), (40, 41)):
         np.testing.assert_allclose(rows[start:stop], X[start:stop], rtol=1e-6)
+
+
+def test_a_damaged_table_that_is_read_block_by_block_is_named(tmp_path):
+    """As creating a database reads it; the page that is damaged is met after the file was opened."""
+    pyarrow, parquet = (pytest.importorskip(f"pyarrow{m}") for m in ("", ".parquet"))
+    from sihash.datasets import loading
+
+    X = np.random.RandomState(0).normal(size=(50, 3)).astype(np.float32)
+    parquet.write_table(pyarrow.table({"vector": list(X)}), tmp_path / "t.parquet")
+    whole, told = (tmp_path / "t.parquet").read_bytes(), []
+    for place in range(4, 300):
+        spoilt = bytearray(whole)
+        spoilt[place] ^= 0xFF
+        (tmp_path / "x.parquet").write_bytes(spoilt)
+        try:
+            rows = loading.read(tmp_path / "x.parquet", mapped=True).X
+            rows[0 : len(rows)]
+        except ValueError as error:
+            told.append((type(error), "x.parquet" in str(error)))
+    assert len(told) > 20
+    assert set(told) == {(ValueError, True)}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"id": ["{", "1", "2"], "json": ["id"]}, r"id in .*a.npz is marked as JSON and holds '\{'"),
+        ({"id": ["[" * 100_000, "1", "2"], "json": ["id"]}, r"is marked as JSON and holds '\[\["),
+        ({"id": [1, 2, 3], "json": ["id"]}, "is marked as JSON and holds '1'"),
+        ({"y": [0, 1, 1], "y.missing": [True]}, "a mark in y.missing for each value of y"),
+    ],
+)
+def test_exports_that_were_tampered_with(tmp_path, arrays, message):
+    np.savez(tmp_path / "a.npz", X=np.ones((3, 2)), **arrays)
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "a.npz")
+
+
+def test_a_parquet_export_that_was_tampered_with(tmp_path):
+    pyarrow, parquet = (pytest.importorskip(f"pyarrow{m}") for m in ("", ".parquet"))
+    table = pyarrow.table({"vector": [[1.0, 2.0]] * 2, "id": ["{", "1"]})
+    parquet.write_table(table.replace_schema_metadata({"sihash json": "id"}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"id in .*a.parquet is marked as JSON and holds '\{'"):
+        load(tmp_path / "a.parquet")

@@ -73,6 +73,27 @@ class TestHandWorked:
         assert s.precision[[0, 1, 8]] == pytest.approx([0, 1 / 2, 2 / 3])
         assert s.n_queries == 1
 
+    def test_more_labels_in_common_gain_more(self):
+        # in order: one label in common (gain 1), two (gain 3), none; the best order begins with the second
+        items = packed("0" * 8, "1" + "0" * 7, "1" * 8)
+        labels = [[1, 0, 0], [1, 1, 1], [0, 0, 1]]
+        s = against_database(packed("0" * 8), [[1, 1, 0]], items, labels, k=[1, 2, 3])
+        second = 1 / np.log2(3)
+        ndcg = (1 + 3 * second) / (3 + second)
+        assert s.NDCG_at == pytest.approx({1: 1 / 3, 2: ndcg, 3: ndcg})
+
+    def test_gains_of_ties_are_shared(self):
+        # two labels in common or none, equally likely in the first place
+        items = packed("1" + "0" * 7, "0" * 7 + "1")
+        s = against_database(packed("0" * 8), [[1, 1, 0]], items, [[1, 1, 0], [0, 0, 1]], k=[1, 2])
+        assert s.NDCG_at == pytest.approx({1: 0.5, 2: (1 + 1 / np.log2(3)) / 2})
+
+    def test_with_one_label_the_gain_is_that_of_a_hit(self):
+        # ranking b a a: 1/log2(3) of the best, 1; then 1/log2(3) + 1/log2(4) of 1 + 1/log2(3)
+        s = self.scores([0, 1, 2], ["b", "a", "a"], k=[2, 3])
+        second, third = 1 / np.log2(3), 1 / 2
+        assert s.NDCG_at == pytest.approx({2: second / (1 + second), 3: (second + third) / (1 + second)})
+
     def test_the_query_is_left_out_but_its_copy_is_not(self):
         s = leave_one_out(packed("0" * 8, "0" * 8, "1" * 8), [1, 1, 2])
         assert (s.mAP, s.n_queries, s.n_left_out) == (1, 2, 1)
@@ -201,3 +222,20 @@ def test_refusals(codes, labels, options, message):
 def test_code_lengths_must_agree():
     with pytest.raises(ValueError, match="cannot be compared"):
         against_database(np.ones((1, 1), np.uint8), [1], np.ones((1, 2), np.uint8), [1])
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 9])
+def test_ndcg_is_the_mean_over_all_orders_of_ties(k):
+    rng = np.random.default_rng(k)
+    distances, labels, asked = rng.integers(0, 3, 6), rng.integers(0, 2, (6, 4)), np.array([[1, 1, 1, 0]])
+    labels[0] = [1, 1, 0, 0]
+    items = packed(*("1" * d + "0" * (8 - d) for d in distances))
+    gains = 2.0 ** (labels @ asked[0]) - 1
+
+    def dcg(order):
+        return sum(gains[i] / np.log2(2 + place) for place, i in enumerate(order[:k]))
+
+    orders = [o for o in permutations(range(6)) if list(distances[list(o)]) == sorted(distances)]
+    best = dcg(np.argsort(-gains))
+    found = against_database(packed("0" * 8), asked, items, labels, k=[k])
+    assert found.NDCG_at[k] == pytest.approx(np.mean([dcg(order) for order in orders]) / best)

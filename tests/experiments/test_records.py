@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sihash.experiments.lab import Lab, Run
-from sihash.experiments.records import Records, record_id
+from sihash.experiments.records import Records, made_by, record_id
 from sihash.experiments.scales import SMOKE
 
 
@@ -33,6 +33,9 @@ def test_a_record_says_where_it_comes_from(path):
     assert record["machine"]["cores"] >= 1
     assert record["versions"]["numpy"]
     assert len(record["versions"]["source"]) == 12
+    assert record["versions"]["commit"]
+    assert made_by([record, record]).startswith("2 runs on ")
+    assert f"commit {record['versions']['commit']}" in made_by([record])
 
 
 @pytest.mark.parametrize("torn", ['{"id": "a", "key"', "[]", "{}", "\x00\x01"])

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 
 from sihash import SIH
-from sihash.hashing.learned_words import climb, crowding, explained, learn_words, sample_of_classes
+from sihash.hashing.label_sets import words_of_sets
+from sihash.hashing.learned_words import (
+    climb,
+    crowding,
+    explained,
+    learn_words,
+    sample_of_classes,
+    sample_sums,
+)
 
 
 def made(n_classes=40, per_class=30, spread=0.6, seed=0):
@@ -16,6 +24,11 @@ def random_words(n_classes, n_bits, seed=0):
     return np.where(np.random.RandomState(seed).rand(n_classes, n_bits) < 0.5, -1, 1).astype(np.int8)
 
 
+def made_M(X, y):
+    Phi = np.column_stack([X, np.ones(len(X), np.float32)])
+    return explained(*sample_sums(Phi, y, np.bincount(y), np.eye(y.max() + 1)))
+
+
 def objective(words, M, mu):
     B = words.astype(float)
     P = B @ B.T
@@ -26,7 +39,7 @@ def objective(words, M, mu):
 def test_explained_is_what_ridge_regression_explains():
     X, y = made()
     Phi = np.column_stack([X, np.ones(len(X), np.float32)])
-    M = explained(Phi.copy(), y, np.bincount(y), np.eye(y.max() + 1))
+    M = made_M(X, y)
     b = random_words(40, 1)[:, 0].astype(float)
     fitted = Phi @ np.linalg.lstsq(Phi.astype(float), b[y], rcond=None)[0]
     assert b @ M @ b == pytest.approx(fitted @ fitted - len(y) * fitted.mean() ** 2, rel=0.01)
@@ -34,10 +47,7 @@ def test_explained_is_what_ridge_regression_explains():
 
 def test_a_climb_raises_the_objective_to_where_no_flip_helps():
     X, y = made()
-    M, words = (
-        explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y), np.eye(y.max() + 1)),
-        random_words(40, 12),
-    )
+    M, words = made_M(X, y), random_words(40, 12)
     higher = words
     for _ in range(5):
         higher = climb(higher, M, 20.0, np.arange(40), np.random.RandomState(0))
@@ -51,7 +61,7 @@ def test_a_climb_raises_the_objective_to_where_no_flip_helps():
 
 def test_words_that_may_not_move_stay_and_words_are_not_crowded():
     X, y = made()
-    M = explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y), np.eye(y.max() + 1))
+    M = made_M(X, y)
     words = random_words(40, 32)
     learned = learn_words(words, M, np.arange(30, 40), np.random.RandomState(0))
     np.testing.assert_array_equal(learned[:30], words[:30])
@@ -95,3 +105,27 @@ def test_classes_of_one_to_three_rows():
     assert "60 anchors, one per class, not 30" in str(hasher.report_)
     np.testing.assert_array_equal(np.unique(hasher.kernel_.anchor_classes), np.arange(60))
     assert (hasher.predict(X) == y).mean() > 0.3
+
+
+@pytest.mark.parametrize("solver", ["smooth", "ocas"])
+@pytest.mark.parametrize("anchors", ["classes", "kmeans"])
+def test_rows_of_new_classes_have_the_words_that_were_learned_for_them(anchors, solver):
+    """With anchors of no class the sums over rows are kept, and rows that change their word count again."""
+    X, y = made()
+    labels = [[int(k)] if i % 3 else [int(k), int(k + 1) % 40] for i, k in enumerate(y)]
+    first = y < 30
+    hasher = SIH(16, n_anchors=60, anchors=anchors, solver=solver, tol=0.05, random_state=0)
+    hasher.fit(X[first], [own for own, there in zip(labels, first, strict=True) if there])
+    before = hasher._training.class_words(hasher._training.live)
+    hasher.add(X[~first], [own for own, there in zip(labels, first, strict=True) if not there])
+    training = hasher._training
+    rows, table = training.svms.rows, training.table
+    np.testing.assert_array_equal(training.class_words(training.live)[: len(before)], before)
+    np.testing.assert_array_equal(rows.column("Y"), table.words[rows.column("pair")])
+    np.testing.assert_array_equal(np.bincount(rows.column("pair"), minlength=len(table.counts)), table.counts)
+    for pair in table.live():
+        own = np.array(training.sets.members[table.sets[pair]])
+        np.testing.assert_array_equal(table.words[pair], words_of_sets(training.class_words(own)))
+        assert table.find(table.words[pair], int(table.sets[pair])) == pair
+    risk = np.maximum(0, 1 - rows.column("Y") * (rows.column("Phi") @ training.svms.W.T)).sum(axis=0)
+    np.testing.assert_allclose(training.svms.risk, risk, rtol=1e-3, atol=1e-2)

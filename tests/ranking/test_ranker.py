@@ -9,9 +9,14 @@ from sihash.codes import hamming, pack, sign
 from sihash.index import ScanIndex
 from sihash.ranking import RANKS, Ranker, Sketcher, Weights, check_rank, nearness
 from sihash.ranking.ranker import N_CANDIDATES, Query
+from sihash.ranking.score import ItemLabels
 from sihash.ranking.sketch import SKETCH_BITS
 
 D, BITS, K = 12, 16, 4
+
+
+def one_each(classes):
+    return ItemLabels(classes[classes >= 0], (classes >= 0).astype(int))
 
 
 class Collection:
@@ -59,7 +64,7 @@ class Collection:
             code_proba=proba,
             codes_of=lambda ids: self.codes[rows(ids)],
             sketches_of=lambda ids: self.sketcher(self.X)[rows(ids)],
-            classes_of=lambda ids: self.labels[rows(ids)],
+            labels_of=lambda ids: one_each(self.labels[rows(ids)]),
             cosines_of=cosines,
         )
 

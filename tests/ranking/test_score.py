@@ -10,6 +10,7 @@ from sihash.ranking.score import (
     FLOOR,
     VOTERS,
     Candidates,
+    ItemLabels,
     class_log_probabilities,
     combined_scores,
     familiarity,
@@ -20,9 +21,21 @@ from sihash.ranking.score import (
 NONE = np.empty((0, 0))
 
 
+def one_each(classes):
+    """Labels of items that have one, or none (−1)."""
+    return ItemLabels(classes[classes >= 0], (classes >= 0).astype(int))
+
+
+def lists(*classes):
+    """Labels of items that have any number."""
+    return ItemLabels(
+        np.array([k for own in classes for k in own], dtype=int), np.array([*map(len, classes)])
+    )
+
+
 def test_votes_by_hand():
     cosines, classes = np.array([0.9, 0.8, 0.1, 0.7]), np.array([0, 2, -1, 0])
-    found = Candidates(cosines, classes, np.array([[0.1, 0.6, 0.3]]))
+    found = Candidates(cosines, one_each(classes), np.array([[0.1, 0.6, 0.3]]))
     weight = np.exp(10 * cosines)
     expected = np.array([(weight[0] + weight[3]) / 2, 0.6 * weight[2], weight[1]])
     np.testing.assert_allclose(votes(found, 3, 10.0), expected / expected.sum())
@@ -31,13 +44,55 @@ def test_votes_by_hand():
 def test_a_class_is_heard_through_its_nearest_few():
     cosines = np.concatenate([np.linspace(0.9, 0.5, VOTERS), np.full(100, 0.4), [0.9]])
     classes = np.append(np.zeros(VOTERS + 100, int), 1)
-    large, small = votes(Candidates(cosines, classes, NONE), 2, 10.0)
+    large, small = votes(Candidates(cosines, one_each(classes), NONE), 2, 10.0)
     weight = np.exp(10 * np.linspace(0.9, 0.5, VOTERS)).mean()
     assert large / small == pytest.approx(weight / np.exp(9.0))
 
 
+def test_an_item_votes_for_each_of_its_labels():
+    cosines = np.array([0.9, 0.8, 0.1])
+    weight = np.exp(10 * cosines)
+    found = Candidates(cosines, lists([0, 1], [1], []), np.array([[0.1, 0.6, 0.3]]))
+    # The third has no label and votes for the class that its code is likeliest of.
+    expected = np.array([weight[0], (weight[0] + weight[1] + 0.6 * weight[2]) / 3, 0])
+    np.testing.assert_allclose(votes(found, 3, 10.0), expected / expected.sum())
+
+
+def test_an_item_with_several_labels_is_as_likely_as_any_of_them():
+    log_r = np.log([0.6, 0.3, 0.1])
+    found = Candidates(np.zeros(4), lists([0, 2], [1], [], [0, 1, 2]), np.array([[0.5, 0.25, 0.25]]))
+    np.testing.assert_allclose(np.exp(label_scores(log_r, found)), [0.7, 0.3, 0.4, 1.0])
+
+
+def test_labels_of_items_by_hand():
+    own = lists([0, 2], [], [1])
+    assert own.items.tolist() == [0, 0, 2]
+    assert own.has_any([1, 2]).tolist() == [True, False, True]
+    assert own.first(2).counts.tolist() == [2, 0]
+    rows = np.log(np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]))
+    np.testing.assert_allclose(np.exp(lists([0, 2], [1]).log_sums_of(rows)), [0.7, 0.1])
+
+
+def test_weights_of_rows_with_several_labels(made):
+    """A row with two labels counts as one that has each of them half of the time."""
+    log_p, y, found = made
+    both = [[k, (k + 1) % 5] if row % 2 else [k] for row, k in enumerate(y.tolist())]
+    weights = fit_weights(log_p, lists(*both), found)
+
+    def loss(weights):
+        shares = np.array([votes(each, 5, weights.sharpness) for each in found])
+        log_r = class_log_probabilities(log_p, shares, weights)
+        return -np.mean([row[own].mean() for row, own in zip(log_r, both, strict=True)])
+
+    for a, b in ((0.05, 0), (-0.05, 0), (0, 0.05), (0, -0.05)):
+        moved = Weights(weights.margins + a, weights.votes + b, weights.sharpness)
+        assert loss(weights) < loss(moved)
+
+
 def test_nobody_votes():
-    np.testing.assert_allclose(votes(Candidates(np.empty(0), np.empty(0, int), NONE), 4, 10.0), 0.25)
+    np.testing.assert_allclose(
+        votes(Candidates(np.empty(0), one_each(np.empty(0, int)), NONE), 4, 10.0), 0.25
+    )
 
 
 def test_probabilities_of_the_query_by_hand():
@@ -50,14 +105,14 @@ def test_probabilities_of_the_query_by_hand():
 def test_scores_by_hand():
     log_r = np.log([0.6, 0.3, 0.1])
     cosines, classes = np.array([0.5, 0.9, -0.2, 1.0]), np.array([0, 1, -1, 2])
-    found = Candidates(cosines, classes, np.array([[0.5, 0.25, 0.25]]))
+    found = Candidates(cosines, one_each(classes), np.array([[0.5, 0.25, 0.25]]))
     unlabelled = 0.6 * 0.5 + 0.3 * 0.25 + 0.1 * 0.25
     expected = [np.log(0.6) + 0.5, np.log(0.3) + 0.9, np.log(unlabelled) - 0.2, 1.0]
     np.testing.assert_allclose(combined_scores(log_r, found), expected)
 
 
 def test_the_same_vector_scores_1_and_nothing_else_does():
-    found = Candidates(np.array([1.0, 1.0 - 1e-7]), np.array([1, 0]), NONE)
+    found = Candidates(np.array([1.0, 1.0 - 1e-7]), one_each(np.array([1, 0])), NONE)
     same, other = combined_scores(np.log([1 - 1e-12, 1e-12]), found)
     assert same == 1
     assert other < 1
@@ -66,7 +121,7 @@ def test_the_same_vector_scores_1_and_nothing_else_does():
 def test_labelled_and_unlabelled_items_compare():
     """An item that its code is certain of scores as one with that label."""
     log_r = np.log([0.6, 0.4])
-    found = Candidates(np.array([0.3, 0.3]), np.array([1, -1]), np.array([[0.0, 1.0]]))
+    found = Candidates(np.array([0.3, 0.3]), one_each(np.array([1, -1])), np.array([[0.0, 1.0]]))
     labelled, unlabelled = label_scores(log_r, found)
     assert labelled == pytest.approx(unlabelled)
 
@@ -91,13 +146,13 @@ def made():
         cosines = rng.uniform(0, 1, 50)
         right = rng.random(50) < cosines**2
         classes = np.where(right, own, rng.integers(K, size=50))
-        found.append(Candidates(cosines, classes, NONE))
+        found.append(Candidates(cosines, one_each(classes), NONE))
     return np.log(p), y, found
 
 
 def test_weights_make_the_classes_likelier_than_margins_or_votes_alone(made):
     log_p, y, found = made
-    weights = fit_weights(log_p, y, found)
+    weights = fit_weights(log_p, one_each(y), found)
 
     def loss(weights):
         shares = np.array([votes(each, 5, weights.sharpness) for each in found])
@@ -116,7 +171,7 @@ def test_weights_make_the_classes_likelier_than_margins_or_votes_alone(made):
 
 def test_few_rows_take_the_default(made):
     log_p, y, found = made
-    assert fit_weights(log_p[:10], y[:10], found[:10]) == Weights()
+    assert fit_weights(log_p[:10], one_each(y[:10]), found[:10]) == Weights()
 
 
 def test_weights_survive_json():

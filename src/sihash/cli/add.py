@@ -30,7 +30,9 @@ def add(
             metavar="SOURCE", help="An image, a folder, zip or tar of class folders, or a vector file."
         ),
     ],
-    label: Annotated[str | None, typer.Option(help="One label for all of SOURCE.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="A label for all of SOURCE; repeat for more.")
+    ] = None,
     labels: Labels = None,
     id_column: IdColumn = None,
     columns: Columns = None,
@@ -48,7 +50,8 @@ def add(
 
     Content that is already there is skipped. A different item under an id that is already there is an error,
     unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3.
-    Content that is already there under a different label is listed too.
+    Content that is already there under a different label is listed too. Content that is in SOURCE twice
+    becomes one item with the labels of both.
 
     Example: sihash add DB more-photos/
     """
@@ -58,7 +61,7 @@ def add(
     with phase_bars(progress) as tell, open_database(database) as opened:
         from sihash.database.label_text import written_labels
 
-        given: Any = labels if label is None else repeat(written_labels(opened.labels(), [label])[0])
+        given: Any = labels if label is None else repeat(written_labels(opened.labels(), label))
         report = opened.add(
             source,
             given,

@@ -17,8 +17,9 @@ def benchmark(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="sih, sih_paper, dbc, sdh, fasthash, ksh, bre, cca_itq, pca_itq, lsh; without codes: "
-            "cosine, sign_bits, rescored, pq, lda. Repeat for more. Default: all."
+            help="search (as sihash search answers), sih, sih_paper, dbc, sdh, fasthash, ksh, bre, "
+            "cca_itq, pca_itq, lsh; without codes: cosine, sign_bits, rescored, pq, lda. Repeat for more. "
+            "Default: all."
         ),
     ] = None,
     bits: Annotated[

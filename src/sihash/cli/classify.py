@@ -29,12 +29,17 @@ def classify(
         {
             "query": name,
             "label": one.label,
+            "labels": one.labels,
             "probability": one.probability,
             "probabilities": one.probabilities,
         }
         for name, one in zip(names, found, strict=True)
     ]
-    lines = [
-        f"{one_line(row['query'])}: {one_line(str(row['label']))} ({row['probability']:.3f})" for row in rows
-    ]
+    lines = [f"{one_line(row['query'])}: {_told(row)}" for row in rows]
     emit({"version": found[0].version, "answers": rows}, "\n".join(lines), as_json)
+
+
+def _told(row: dict[str, Any]) -> str:
+    """The labels of a query, each with its probability."""
+    likely = sorted(row["labels"], key=lambda label: -row["probabilities"][label])
+    return ", ".join(f"{one_line(str(label))} ({row['probabilities'][label]:.3f})" for label in likely)

@@ -54,8 +54,12 @@ def _finding(finding: Finding, database: str) -> dict[str, Any]:
         "kind": finding.kind,
         "certainty": finding.certainty,
         "reason": finding.reason,
-        "items": [{"id": item.id, "label": item.label, "name": item.name} for item in finding.items],
+        "items": [
+            {"id": item.id, "label": item.label, "labels": item.labels, "name": item.name}
+            for item in finding.items
+        ],
         "label": finding.label,
+        "labels": finding.labels,
         "command": finding.command(database),
     }
 

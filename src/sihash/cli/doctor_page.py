@@ -6,6 +6,7 @@ from html import escape
 
 from sihash.cli.page import answer, document, figure
 from sihash.database import ImageDatabase
+from sihash.database.answers import label_words
 from sihash.database.findings import KIND_TITLES, Diagnosis, Finding
 
 
@@ -30,7 +31,7 @@ def _finding(database: ImageDatabase, finding: Finding, n_bits: int) -> str:
         figure(
             database.thumbnail(item.id),
             item.name,
-            f"{'no label' if item.label is None else item.label}, id {item.id}",
+            f"{label_words(item.labels)}, id {item.id}",
             item.code,
             first.code,
             n_bits,

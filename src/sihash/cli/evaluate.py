@@ -52,7 +52,7 @@ def evaluate(
     ] = False,
     k: Annotated[
         list[int] | None,
-        typer.Option("-k", help="For codes: rank for precision@k and mAP@k; repeat for more."),
+        typer.Option("-k", help="For codes: rank for precision@k, mAP@k and NDCG@k; repeat for more."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -153,6 +153,7 @@ def _result(scores: RetrievalScores, apart: str) -> dict[str, Any]:
         "n_database": scores.n_database,
         "mAP": scores.mAP,
         "mAP_at": scores.mAP_at,
+        "NDCG_at": scores.NDCG_at,
         "precision_at": scores.precision_at,
         "precision": scores.precision.tolist(),
         "recall": scores.recall.tolist(),
@@ -165,7 +166,8 @@ def _text(result: dict[str, Any]) -> str:
         f"{result['protocol']}: {result['n_queries']:,} queries{left_out}; {result['n_database']:,} items",
         f"mAP {result['mAP']:.4f}",
         *(
-            f"k = {k}: mAP@k {result['mAP_at'][k]:.4f}, precision@k {result['precision_at'][k]:.4f}"
+            f"k = {k}: mAP@k {result['mAP_at'][k]:.4f}, precision@k {result['precision_at'][k]:.4f}, "
+            f"NDCG@k {result['NDCG_at'][k]:.4f}"
             for k in result["mAP_at"]
         ),
         *(

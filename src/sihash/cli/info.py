@@ -35,12 +35,14 @@ def info(database: Database, where: Where = None, as_json: Json = False) -> None
 
 def _text(facts: dict[str, Any]) -> str:
     features = "vectors" if facts["features"] == "none" else f"{facts['features']} features"
-    index, unlabelled = facts["index"], facts["n_unlabelled"]
+    index, unlabelled, several = facts["index"], facts["n_unlabelled"], facts["n_several"]
     recall = "" if index.get("recall") is None else f", recall {index['recall']:.4f}"
     codes = index.get("problem") or f"{index['size']:,} codes"
     lines = [
         f"{facts['path']} (format {facts['format']})",
-        f"items: {facts['n_items']:,}" + (f", {unlabelled:,} of them without a label" if unlabelled else ""),
+        f"items: {facts['n_items']:,}"
+        + (f", {unlabelled:,} without a label" if unlabelled else "")
+        + (f", {several:,} with several labels" if several else ""),
         *class_lines(facts["classes"]),
         f"columns: {_columns(facts['columns'])}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "

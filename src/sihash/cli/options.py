@@ -122,14 +122,19 @@ def class_lines(sizes: dict[Any, int]) -> list[str]:
 
 
 def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:
-    """Print what was added, list rejected files on stderr, and exit with 3 if there are any."""
+    """Print what was added, list on stderr what was not, and exit with 3 if files were rejected."""
+    from sihash.database.answers import label_words
+
     for reject in report.rejected:
         talk(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
     for conflict in report.conflicts:
-        here, kept = one_line(str(conflict.label)), one_line(str(conflict.kept))
+        here, kept = (one_line(label_words(labels)) for labels in (conflict.labels, conflict.kept))
         talk(
             f"same content, different label: {one_line(conflict.name)} is {here} here, {kept} in the database"
         )
+    for joined in report.joined:
+        both = one_line(label_words(joined.labels))
+        talk(f"same content twice: {one_line(joined.name)}; the item has both labels: {both}")
     data = {
         "version": report.version,
         "n_added": len(report.added),
@@ -138,12 +143,14 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "skipped": report.skipped,
         "rejected": [{"name": reject.name, "reason": reject.reason} for reject in report.rejected],
         "conflicts": [vars(conflict) for conflict in report.conflicts],
+        "joined": [vars(joined) for joined in report.joined],
     }
     counts = [f"{len(report.added):,} added"]
     counts += [f"{len(report.replaced):,} of them replace others"] if report.replaced else []
     counts += [f"{len(report.skipped):,} already there"] if report.skipped else []
     n_conflicts = len(report.conflicts)
     counts += [f"{n_conflicts:,} of these with a different label"] if n_conflicts else []
+    counts += [f"{len(report.joined):,} gave an item another label"] if report.joined else []
     counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
     emit(data, f"{', '.join(counts)}; {text}", as_json)
     if report.rejected and not allow_rejects:

@@ -10,8 +10,8 @@ from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
-    "write `sihash relabel DB ID LABEL` or `sihash relabel DB --class OLD LABEL`; --none instead of LABEL "
-    "removes the label"
+    "write `sihash relabel DB ID LABEL...` or `sihash relabel DB --class OLD LABEL...`; --none instead of "
+    "labels removes them"
 )
 
 
@@ -20,43 +20,51 @@ def relabel(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID] [LABEL]", help="An item (unless --class is given), and its label, known or new."
+            metavar="[ID] [LABEL]...", help="An item (unless --class is given), and its labels, known or new."
         ),
     ] = None,
     more: Annotated[list[str] | None, typer.Option("--id", help="Another item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Remove the label.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Remove the labels.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Change the label of items, or of whole classes.
+    """Change the labels of items, or of whole classes.
 
-    Searches use the new label at once; the next update learns from it. `sihash undo` reverts it.
+    The labels replace all labels of an item. With --class they replace that class only; other labels of its
+    items stay. Searches use the new labels at once; the next update learns from them. `sihash undo` reverts
+    it.
 
     Example: sihash relabel DB 17 cat
+
+    Example: sihash relabel DB 17 cat asleep
     """
-    texts, label = _read(words or [], more or [], bool(classes), none)
+    texts, labels = _read(words or [], more or [], bool(classes), none)
     with open_database(database) as opened:
         from sihash.database.label_text import written_labels
 
         known, ids = opened.labels(), [opened.id_of(text) for text in texts]
-        (wanted,) = written_labels(known, [label])
+        wanted = written_labels(known, labels)
         if classes:
             report = opened.relabel_classes(written_labels(known, classes), wanted)
         else:
             report = opened.relabel(ids, wanted)
     n, n_same = len(report.relabelled), len(set(ids)) - len(report.relabelled)
-    now = "without a label" if report.label is None else f"labelled {one_line(str(report.label))}"
+    now = f"labelled {', '.join(one_line(str(label)) for label in report.labels)}"
+    if not report.labels:
+        now = "without that label" if classes else "without a label"
     text = f"{n:,} {'item is' if n == 1 else 'items are'} now {now}."
     if n_same > 0:
-        text += f" {n_same:,} already had it."
-    emit({"version": report.version, "label": report.label, "relabelled": report.relabelled}, text, as_json)
+        text += f" {n_same:,} already had that."
+    data = {"version": report.version, "label": report.label, "labels": report.labels}
+    emit({**data, "relabelled": report.relabelled}, text, as_json)
 
 
-def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) -> tuple[list[str], str | None]:
-    """The items and the label that are meant."""
+def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) -> tuple[list[str], list[str]]:
+    """The items and the labels that are meant."""
     n_ids = 0 if whole_classes else 1
-    if len(words) != n_ids + (not none) or (whole_classes and more) or "" in words:
+    ids, labels = words[:n_ids], words[n_ids:]
+    if len(ids) != n_ids or bool(labels) == none or (whole_classes and more) or "" in words:
         raise typer.BadParameter(WRITTEN + ".")
-    return [*words[:n_ids], *more], None if none else words[-1]
+    return [*ids, *more], labels

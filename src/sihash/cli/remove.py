@@ -25,6 +25,8 @@ def remove(
 ) -> None:
     """Remove items by id or by class. `sihash undo` brings them back.
 
+    An item with several labels loses the label of a class that goes, and stays.
+
     Example: sihash remove DB --class dog --dry-run
     """
     if bool(ids) == bool(classes):
@@ -35,16 +37,25 @@ def remove(
         labels = written_labels(opened.labels(), classes or [])
         own = [opened.id_of(text) for text in ids or []]
         if dry_run:
-            gone, version = _would_go(opened, own, labels), opened.version
+            (gone, stays), version = _would_go(opened, own, labels), opened.version
         else:
             report = opened.remove(own) if ids else opened.remove_classes(labels)
-            gone, version = report.removed, report.version
+            gone, stays, version = report.removed, report.relabelled, report.version
     data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
     words = "would be removed; nothing is changed" if dry_run else "removed"
-    emit(data, f"{len(gone):,} {'item' if len(gone) == 1 else 'items'} {words}.", as_json)
+    lose = "would lose" if dry_run else "lost"
+    more = f" {len(stays):,} more {lose} the label and have another." if stays else ""
+    text = f"{len(gone):,} {'item' if len(gone) == 1 else 'items'} {words}.{more}"
+    emit({**data, "relabelled": stays}, text, as_json)
 
 
-def _would_go(database: ImageDatabase, ids: list[Id], labels: list[Any]) -> list[Id]:
+def _would_go(database: ImageDatabase, ids: list[Id], labels: list[Any]) -> tuple[list[Id], list[Id]]:
+    """Ids of the items that would be removed, and of those that would lose a label only."""
     if ids:
-        return list(dict.fromkeys(database.item(own).id for own in ids))
-    return [item.id for item in database.items(limit=len(database), classes=labels)]
+        return list(dict.fromkeys(database.item(own).id for own in ids)), []
+    items = database.items(limit=len(database), classes=labels)
+    goes = [set(item.labels) <= set(labels) for item in items]
+    return (
+        [item.id for item, gone in zip(items, goes, strict=True) if gone],
+        [item.id for item, gone in zip(items, goes, strict=True) if not gone],
+    )

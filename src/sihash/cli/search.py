@@ -108,7 +108,7 @@ def _data(names: list[str], answers: list[Answer]) -> dict[str, Any]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    return {**vars(hit), "code": hit.code.hex(), "why": vars(hit.why)}
+    return {**vars(hit), "label": hit.label, "code": hit.code.hex(), "why": vars(hit.why)}
 
 
 def _text(name: str, answer: Answer) -> str:
@@ -119,7 +119,9 @@ def _text(name: str, answer: Answer) -> str:
 
 
 def _line(hit: Hit) -> str:
-    label = "-" if hit.label is None else one_line(str(hit.label))
+    from sihash.database.answers import label_words
+
+    label = one_line(label_words(hit.labels)) if hit.labels else "-"
     score = hit.score + 0.0  # no minus before a zero
     name = "" if hit.name == str(hit.id) else f"  {one_line(hit.name)}"
     columns = "".join(f"  {one_line(column)} {_shown(value)}" for column, value in hit.columns.items())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sihash.cli.page import answer, document, figure
 from sihash.database import ImageDatabase
-from sihash.database.answers import Answer, Hit, Id
+from sihash.database.answers import Answer, Hit, Id, label_words
 from sihash.database.sources import thumbnail
 from sihash.features.images import as_image
 
@@ -37,6 +37,5 @@ def _picture(database: ImageDatabase, images: list[Path], place: int) -> bytes |
 
 
 def _hit(database: ImageDatabase, hit: Hit, code: bytes, n_bits: int) -> str:
-    label = "no label" if hit.label is None else str(hit.label)
-    caption = f"{label}, score {hit.score:.2f}, distance {hit.distance}, id {hit.id}"
+    caption = f"{label_words(hit.labels)}, score {hit.score:.2f}, distance {hit.distance}, id {hit.id}"
     return figure(database.thumbnail(hit.id), hit.name, caption, hit.code, code, n_bits)

@@ -11,8 +11,29 @@ from typing import Any
 from sihash.datasets import Reject
 
 Label = str | int | None
+LabelSet = tuple[str | int, ...]  # of an item: sorted, each once; empty without a label
 Id = str | int
 Value = str | int | float | bool  # in a column
+
+
+def only_label(labels: LabelSet) -> Label:
+    """The label of an item that has exactly one; None where it has none or several."""
+    return labels[0] if len(labels) == 1 else None
+
+
+def label_words(labels: LabelSet) -> str:
+    """Labels for people to read."""
+    return ", ".join(map(str, labels)) or "no label"
+
+
+class Labelled:
+    """What has ``labels``, a tuple; ``label`` is the one of them where there is exactly one, else None."""
+
+    labels: LabelSet
+
+    @property
+    def label(self) -> Label:
+        return only_label(self.labels)
 
 
 @dataclass(frozen=True)
@@ -29,11 +50,14 @@ class Why:
 
 
 @dataclass(frozen=True)
-class Hit:
-    """An item that was found. ``distance`` is the Hamming distance; a larger ``score`` is better."""
+class Hit(Labelled):
+    """An item that was found. ``distance`` is the Hamming distance; a larger ``score`` is better.
+
+    ``label`` is its label if it has exactly one, otherwise None.
+    """
 
     id: Id
-    label: Label
+    labels: LabelSet
     name: str
     distance: int
     score: float
@@ -69,7 +93,7 @@ class Answer:
         if image:
             data = base64.b64encode(image).decode()
             picture = f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{data}">'
-        label = "" if hit.label is None else html.escape(str(hit.label))
+        label = html.escape(label_words(hit.labels)) if hit.labels else ""
         return (
             f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'
             f"<figcaption>{label} · {hit.score:.2f} · {hit.distance}</figcaption></figure>"
@@ -112,20 +136,27 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Classification:
-    """A predicted class, and the ``probabilities`` of all classes by label."""
+    """The most probable class, ``label``, and the ``probabilities`` of all classes by label.
+
+    ``labels`` is the prediction: that class, and where items have several labels all that are likely enough.
+    """
 
     version: int
     label: Label
     probability: float
     probabilities: dict[Label, float]
+    labels: LabelSet = ()
 
 
 @dataclass(frozen=True)
-class Item:
-    """An item. ``path`` is where its file was when it was added, if it came from a folder."""
+class Item(Labelled):
+    """An item. ``path`` is where its file was when it was added, if it came from a folder.
+
+    ``label`` is its label if it has exactly one, otherwise None.
+    """
 
     id: Id
-    label: Label
+    labels: LabelSet
     name: str
     path: str | None
     version: int
@@ -135,20 +166,29 @@ class Item:
 
 
 @dataclass(frozen=True)
-class LabelConflict:
-    """An item that was not added: its content is already there with a different label, ``kept``."""
+class LabelConflict(Labelled):
+    """An item that was not added: its content is already there with different labels, ``kept``."""
 
     name: str
-    label: Label
-    kept: Label
+    labels: LabelSet
+    kept: LabelSet
+
+
+@dataclass(frozen=True)
+class JoinedLabels(Labelled):
+    """What was not added, because the source has its content twice; the item has the labels of both."""
+
+    name: str
+    labels: LabelSet
 
 
 @dataclass(frozen=True)
 class AddReport:
     """Ids of the added items, names of those already there (``skipped``), and files that could not be used.
 
-    ``conflicts`` are skipped items with a different label than in the database. ``replaced`` are the added
-    ids that replaced older items.
+    ``conflicts`` are skipped items with a different label than in the database. ``joined`` are those whose
+    content came twice in one source with different labels: the item has both. ``replaced`` are the added ids
+    that replaced older items.
     """
 
     version: int
@@ -157,21 +197,25 @@ class AddReport:
     rejected: list[Reject]
     replaced: list[Id] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
+    joined: list[JoinedLabels] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class RemoveReport:
+    """Ids of the items that went, and, where classes did, of those that lost a label and have another."""
+
     version: int
     removed: list[Id]
+    relabelled: list[Id] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class RelabelReport:
-    """Ids of the items whose label changed to ``label``, without those that already had it."""
+class RelabelReport(Labelled):
+    """Ids of the items that got ``labels``, without those that already had exactly these."""
 
     version: int
     relabelled: list[Id]
-    label: Label
+    labels: LabelSet
 
 
 @dataclass(frozen=True)

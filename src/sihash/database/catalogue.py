@@ -29,7 +29,7 @@ from sihash.database.files import Written
 from sihash.database.watched_file import OpenedFile
 
 FILE = "catalogue.sqlite"
-FORMAT = 3
+FORMAT = 4
 APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
 COMMIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
@@ -63,8 +63,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         "number INTEGER PRIMARY KEY",
         "operation INTEGER NOT NULL",
         "id INTEGER NOT NULL",
-        "before TEXT NOT NULL",
-        "after TEXT NOT NULL",
+        "before INTEGER NOT NULL",
+        "after INTEGER NOT NULL",
     ),
     "thumbnails": ("id INTEGER PRIMARY KEY", "image BLOB NOT NULL"),
     "operations": (

@@ -41,6 +41,7 @@ from sihash.database.answers import (
     Id,
     Item,
     Label,
+    LabelSet,
     MergeReport,
     RelabelReport,
     RemoveReport,
@@ -53,6 +54,7 @@ from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoS
 from sihash.database.findings import Diagnosis
 from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
+from sihash.database.label_text import joined_labels
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
 from sihash.database.server_index import reach
@@ -137,7 +139,8 @@ class ImageDatabase:
             data set; vectors (n × d); or a list of images (paths, file contents, uint8 arrays, Pillow
             images).
         labels : sequence, path or label, optional
-            One per item, None for no label; or a CSV or JSONL file with a row (file, label) per item.
+            One per item, None for no label; or a list of labels per item; or an indicator matrix (n × number
+            of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md).
         names : sequence of str, optional
             Names of the items; the default comes from the source.
         ids : sequence or str, optional
@@ -283,8 +286,8 @@ class ImageDatabase:
         ``k`` best within the radius. ``queries`` are vectors (n × d), or images: paths, file contents, uint8
         arrays, Pillow images. ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or
         "hamming" (`sihash.ranking.ranker`). Larger scores are better; compare them within one query only.
-        ``classes`` restricts the answers to items with these labels, ``where`` to those that match conditions
-        on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
+        ``classes`` restricts the answers to items with one of these labels, ``where`` to those that match
+        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
@@ -317,16 +320,22 @@ class ImageDatabase:
         return self._read(work)
 
     def classify(self, queries: Any) -> list[Classification]:
-        """Predict the class of each query, with the probabilities of all classes."""
+        """Predict the class of each query, with the probabilities of all classes.
+
+        Where items have several labels, each label has its own probability, and ``labels`` are those that are
+        likely enough.
+        """
         X = self._vectors(queries)
 
         def work(snapshot: Snapshot) -> list[Classification]:
-            labels = snapshot.hasher.classes_.tolist()
+            hasher, rows = snapshot.hasher, searching.fitting(snapshot, X)
+            labels = hasher.classes_.tolist()
             out = []
-            for row in snapshot.hasher.predict_proba(searching.fitting(snapshot, X)):
+            for row, own in zip(hasher.predict_proba(rows), hasher.predict(rows), strict=True):
                 best = int(np.argmax(row))
                 every = dict(zip(labels, row.tolist(), strict=True))
-                out.append(Classification(snapshot.version, labels[best], float(row[best]), every))
+                told = labels[best], float(row[best]), every, joined_labels(own)
+                out.append(Classification(snapshot.version, *told))
             return out
 
         return self._read(work)
@@ -360,19 +369,22 @@ class ImageDatabase:
         return transactions.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
-        """Remove all items of one or more classes."""
-        return transactions.remove(self._reader, None, several(labels))
+        """Remove one or more classes: an item loses that label, and is removed if it has no other."""
+        return transactions.remove_classes(self._reader, several(labels))
 
     def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
-        """Change the label of items; None removes it. Changes all of them or none.
+        """Change the label of items, to one label or a list; None removes it. Changes all of them or none.
 
         Searches, filters and evaluations use the new label at once; the next update learns from it.
         """
         return transactions.relabel(self._reader, list(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
-        """Change the label of all items of some classes, to merge or rename them."""
-        return transactions.relabel(self._reader, None, label, list(labels))
+        """Change the label of all items of some classes, to merge or rename them.
+
+        Other labels of these items stay.
+        """
+        return transactions.relabel(self._reader, None, label, several(labels))
 
     def update(
         self,
@@ -517,7 +529,7 @@ class ImageDatabase:
     def labels(self) -> list[Label]:
         """Labels of the classes that have items, in order of arrival."""
         return self._read(
-            lambda snapshot: [label for label in inspecting.class_sizes(snapshot) if label is not None]
+            lambda snapshot: list(inspecting.class_sizes(snapshot, snapshot.places.live_classes()))
         )
 
     def info(self, where: str | None = None) -> dict[str, Any]:
@@ -540,7 +552,7 @@ class ImageDatabase:
         max_queries: int = 1000,
         max_items: int | None = None,
     ) -> Evaluation:
-        """Measure P@1, P@10 and mAP of the searches, overall and per class.
+        """Measure P@1, P@10 and mAP of the searches, overall and per class. Relevant: a label in common.
 
         Queries come from ``source``, or are some of the items: preferably items that were not learned from,
         otherwise items with margins as if they had been left out. An item never finds itself, and only
@@ -579,7 +591,7 @@ class ImageDatabase:
         asked, own, code_bytes = self._read(work)
         return comparing.beside_alternatives(own, asked, code_bytes)
 
-    def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[Label]]:
+    def _labelled_queries(self, source: Any, labels: Any) -> tuple[Array, list[LabelSet]]:
         opened = open_source(source, labels)
         if isinstance(opened, ImageSource):
             opened.features = self.features
@@ -594,8 +606,13 @@ class ImageDatabase:
         if not blocks:
             raise DatabaseError("There are no queries: nothing could be read from the source.")
         X = np.concatenate([block.vectors for block in blocks])
-        y = [label for block in blocks for label in block.labels]
-        if None in y:
+        joined = opened.joined_labels
+        y = [
+            joined.get(content, own)
+            for block in blocks
+            for content, own in zip(block.contents, block.labels, strict=True)
+        ]
+        if () in y:
             raise DatabaseError("Every query needs a label, so that hits can be judged.")
         return self._vectors(X), y
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import unseen
-from sihash.database.answers import Item, Label
+from sihash.database.answers import Item, Label, LabelSet, label_words
 from sihash.database.duplicates import Pairs, pairs_of
 from sihash.database.findings import (
     FINDING_KINDS,
@@ -29,7 +29,7 @@ UNTOLD = 0.25  # share of wrong answers to "this class or that?", 0.5 by guessin
 EXAMPLES = 4  # items that are shown of a class
 
 Items = Callable[[Array], list[Item]]
-Tell = Callable[[list[Item]], tuple[str, tuple[str, ...], Label]]  # from items to reason, mend, label
+Tell = Callable[[list[Item]], tuple[str, tuple[str, ...], LabelSet]]  # from items to reason, mend, labels
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def _told(kind: FindingKind, drafts: list[_Draft], limit: int, items_of: Items) 
         numbers = np.unique(np.array(draft.ids, dtype=np.int64))
         by_number = dict(zip(numbers.tolist(), items_of(numbers), strict=True))
         items = [by_number[number] for number in draft.ids]
-        reason, mend, label = draft.tell(items)
-        yield Finding(kind, draft.certainty, reason, items, mend, label)
+        reason, mend, labels = draft.tell(items)
+        yield Finding(kind, draft.certainty, reason, items, mend, labels)
 
 
 # Items.
@@ -90,35 +90,36 @@ def _wrong_labels(
     log_r: Array,
     votes: Array,
 ) -> list[_Draft]:
-    """Items whose label both their neighbours and their margins contradict."""
-    y, proba = examined.y[asked], examined.proba[asked]
-    given = np.exp(log_r[np.arange(len(y)), y])
-    contradicted = (given < WRONG_BELOW) & (proba.argmax(axis=1) != y) & (votes.argmax(axis=1) != y)
+    """Items whose label both their neighbours and their margins contradict; of several labels, every one."""
+    has, proba, rows = examined.has[asked], examined.proba[asked], np.arange(len(asked))
+    log_given = examined.labels(asked).log_sums_of(log_r)
+    contradicted = np.exp(log_given) < WRONG_BELOW
+    contradicted &= ~has[rows, proba.argmax(axis=1)] & ~has[rows, votes.argmax(axis=1)]
+
+    def name(column: int) -> str | int:
+        return snapshot.classes.labels[examined.classes[column]]
+
     drafts = []
     for k in np.flatnonzero(contradicted).tolist():
-        best = int(log_r[k].argmax())
-        nearest = found[k].labelled.classes[: unseen.NEAREST]
-        counts = int(np.sum(nearest == best)), int(np.sum(nearest == y[k])), len(nearest)
-        own, other = (snapshot.classes[int(examined.classes[c])] for c in (y[k], best))
-        likeliest = int(proba[k].argmax())
-        margins = snapshot.classes[int(examined.classes[likeliest])], float(proba[k, likeliest])
-        told = _tell_wrong_label(own, other, counts, margins)
-        log_given = float(log_r[k, y[k]])  # orders them where 1 − r is 1 for all
-        drafts.append(_Draft(log_given, -float(np.expm1(log_given)), [int(examined.ids[asked[k]])], told))
+        best, likeliest = int(log_r[k].argmax()), int(proba[k].argmax())
+        nearest = found[k].labelled.labels.first(unseen.NEAREST)
+        counts = tuple(int(np.sum(nearest.has_any(columns))) for columns in ([best], np.flatnonzero(has[k])))
+        margins = name(likeliest), float(proba[k, likeliest])
+        told = _tell_wrong_label(name(best), (*counts, len(nearest.counts)), margins)
+        doubt = float(log_given[k])  # orders them where 1 − r is 1 for all
+        drafts.append(_Draft(doubt, -float(np.expm1(doubt)), [int(examined.ids[asked[k]])], told))
     return drafts
 
 
-def _tell_wrong_label(
-    own: Label, other: Label, counts: tuple[int, int, int], margins: tuple[Label, float]
-) -> Tell:
-    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
-        n_other, n_own, n = counts
+def _tell_wrong_label(other: str | int, counts: tuple[int, ...], margins: tuple[str | int, float]) -> Tell:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], LabelSet]:
+        own, (n_other, n_own, n) = label_words(items[0].labels), counts
         reason = (
             f"labelled {own}, looks like {other}: of its {n} nearest labelled items {n_other} are labelled "
             f"{other}, {n_own or 'none'} {own}; hash functions that never saw it say {margins[0]}, with "
             f"probability {margins[1]:.2f}"
         )
-        return reason, relabel_command(items[0], other), other
+        return reason, relabel_command(items[0], (other,)), (other,)
 
     return tell
 
@@ -132,7 +133,7 @@ def _duplicates(snapshot: Snapshot, pairs: Pairs, doubted: set[int]) -> tuple[li
     near: list[_Draft] = []
     for (earlier, later), cosine in pairs.items():
         labels = snapshot.labels(np.array([earlier, later]))
-        differ = None not in labels and labels[0] != labels[1]
+        differ = () not in labels and labels[0] != labels[1]
         same = cosine >= SAME
         order = [later, earlier]
         if differ and earlier in doubted and later not in doubted:
@@ -143,7 +144,7 @@ def _duplicates(snapshot: Snapshot, pairs: Pairs, doubted: set[int]) -> tuple[li
 
 
 def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
-    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], LabelSet]:
         changes, stays = items
         if same:
             alike = "the same content" if changes.sha256 == stays.sha256 else "the same vector"
@@ -151,11 +152,16 @@ def _tell_pair(same: bool, differ: bool, cosine: float) -> Tell:
             alike = f"almost the same vector (cosine {cosine:.4f})"
         reason = f"items {stays.id} and {changes.id} have {alike}"
         if differ:
-            reason += f" and different labels, {stays.label} and {changes.label}"
-            return reason, relabel_command(changes, stays.label), stays.label
-        return reason, ("remove", f"--id={changes.id}"), None
+            reason += f" and different labels, {_quoted(stays)} and {_quoted(changes)}"
+            return reason, relabel_command(changes, stays.labels), stays.labels
+        return reason, ("remove", f"--id={changes.id}"), ()
 
     return tell
+
+
+def _quoted(item: Item) -> str:
+    words = label_words(item.labels)
+    return words if len(item.labels) == 1 else f"({words})"
 
 
 # Classes.
@@ -167,17 +173,19 @@ def _confused_classes(snapshot: Snapshot, examined: Examined) -> list[_Draft]:
     The share of wrong choices must be above `UNTOLD` by two standard errors.
     """
     n = len(examined.classes)
-    sizes = np.bincount(examined.y, minlength=n)
     wrong = np.empty((n, n), dtype=np.float32)
+    n_apart = np.empty((n, n), dtype=np.intp)  # items of the one class that are not of the other, too
     for k in range(n):
-        P = examined.proba[examined.y == k]
-        wrong[k] = (P[:, [k]] < P).mean(axis=0)
-    share = (wrong + wrong.T) / 2
-    doubt = np.sqrt(1 / sizes[:, None] + 1 / sizes[None]) / 4
+        rows = examined.has[:, k]
+        P, apart = examined.proba[rows], ~examined.has[rows]
+        n_apart[k] = np.maximum(apart.sum(axis=0), 1)
+        wrong[k] = ((P[:, [k]] < P) & apart).sum(axis=0) / n_apart[k]
+    share, sizes = (wrong + wrong.T) / 2, examined.has.sum(axis=0)
+    doubt = np.sqrt(1 / n_apart + 1 / n_apart.T) / 4
     drafts = []
     for a, b in np.argwhere(np.triu(share - 2 * doubt >= UNTOLD, 1)).tolist():
         small, large = sorted((a, b), key=lambda k: int(sizes[k]))
-        names = [snapshot.classes[int(examined.classes[k])] for k in (small, large)]
+        names = [snapshot.classes.labels[examined.classes[k]] for k in (small, large)]
         wrongly = float(share[a, b])
         told = _tell_confused(names[0], names[1], wrongly)
         examples = _mistaken(examined, small, large)
@@ -189,49 +197,49 @@ def _mistaken(examined: Examined, a: int, b: int) -> list[int]:
     """Some items of each of two classes, those that look most like the other."""
     out: list[int] = []
     for own, other in ((a, b), (b, a)):
-        rows = np.flatnonzero(examined.y == own)
+        rows = np.flatnonzero(examined.has[:, own] & ~examined.has[:, other])
         gap = examined.proba[rows, other] - examined.proba[rows, own]
         out += examined.ids[rows[np.argsort(-gap, kind="stable")[: EXAMPLES // 2]]].tolist()
     return out
 
 
 def _tell_confused(small: Label, large: Label, share: float) -> Tell:
-    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], LabelSet]:
         reason = (
             f"{small} and {large} cannot be told apart: hash functions that never saw an item take one "
             f"for the other in {100 * share:.0f} % of the cases (guessing: 50 %); join them if they mean one"
         )
-        return reason, merge_command(small, large), None
+        return reason, merge_command(small, large), ()
 
     return tell
 
 
 def _small_classes(snapshot: Snapshot) -> list[_Draft]:
-    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
+    flat, counts = snapshot.classes.apart(snapshot.places.live_classes())
+    items = np.repeat(snapshot.places.live_ids(), counts)
     members: dict[int, list[int]] = defaultdict(list)
-    classes, sizes = np.unique(numbers[numbers >= 0], return_counts=True)
-    small = classes[sizes < unseen.SMALLEST_CLASS]
-    rows = np.isin(numbers, small)
-    for number, own in zip(ids[rows].tolist(), numbers[rows].tolist(), strict=True):
+    small = np.flatnonzero(np.bincount(flat, minlength=1) < unseen.SMALLEST_CLASS)
+    rows = np.isin(flat, small)
+    for number, own in zip(items[rows].tolist(), flat[rows].tolist(), strict=True):
         members[own].append(number)
     return [
         _Draft(
             len(own),
             1 - len(own) / unseen.SMALLEST_CLASS,
             own[:EXAMPLES],
-            _tell_small(snapshot.classes[number], len(own)),
+            _tell_small(snapshot.classes.labels[place], len(own)),
         )
-        for number, own in members.items()
+        for place, own in members.items()
     ]
 
 
 def _tell_small(label: Label, n: int) -> Tell:
-    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], Label]:
+    def tell(items: list[Item]) -> tuple[str, tuple[str, ...], LabelSet]:
         reason = (
             f"{label} has {n} {'item' if n == 1 else 'items'}, too few to learn it from; add more "
             f"({unseen.SMALLEST_CLASS} at least), give them another label, or remove the class"
         )
-        return reason, ("remove", f"--class={label}"), None
+        return reason, ("remove", f"--class={label}"), ()
 
     return tell
 
@@ -244,7 +252,8 @@ def _note(snapshot: Snapshot, examined: Examined | None, n_asked: int, n_items: 
             f"Neighbours of {n_asked:,} of {n_items:,} items were compared."
         )
     n_labelled = int((snapshot.places.live_classes() >= 0).sum())
-    right = float((examined.proba.argmax(axis=1) == examined.y).mean())
+    rows = np.arange(len(examined.ids))
+    right = float(examined.has[rows, examined.proba.argmax(axis=1)].mean())
     return (
         f"{len(examined.ids):,} of {n_labelled:,} labels were judged by hash functions that "
         f"had not seen the items; they agree with {100 * right:.0f} % of the labels. Neighbours were "

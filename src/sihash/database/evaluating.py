@@ -12,11 +12,12 @@ from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.codes import hamming, pack, sign, unpack
 from sihash.database import files, searching
-from sihash.database.answers import ClassEvaluation, Evaluation
+from sihash.database.answers import ClassEvaluation, Evaluation, LabelSet
 from sihash.database.errors import DatabaseError
+from sihash.database.label_table import LabelTable
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.evaluation.comparison import ranked_scores
+from sihash.evaluation.comparison import ranked_scores, relevant_to
 from sihash.evaluation.ranked import RankedScores, RankedTally
 from sihash.ranking import Rank
 from sihash.ranking.ranker import Query
@@ -32,7 +33,8 @@ TIE = 1e-4  # what a cosine counts where scores tie
 class EvaluationSet:
     """Items that answer, and queries that ask them: vectors, margins, and which item each is (−1: none).
 
-    ``y`` and ``labels`` are class numbers, −1 for a query whose class no item has.
+    ``y`` and ``labels`` are the places of labels in the database's table, −1 for a query whose label no item
+    has; where some have several labels, both are indicators (bool, a column a label).
     """
 
     ids: Array
@@ -56,13 +58,13 @@ def check_limits(max_queries: int, max_items: int | None) -> None:
 def ask(
     root: Path,
     snapshot: Snapshot,
-    given: tuple[Array, list[Any]] | None,
+    given: tuple[Array, list[LabelSet]] | None,
     max_queries: int,
     max_items: int | None,
 ) -> EvaluationSet:
     """The labelled items, and queries: those given (vectors, labels), else some of the items themselves."""
-    ids, y = snapshot.places.live_ids(), snapshot.places.live_classes()
-    ids, y = ids[y >= 0], y[y >= 0]
+    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
+    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
     if not len(ids):
         raise DatabaseError("Nothing to evaluate: no item has a label.")
     notes: list[str] = []
@@ -74,20 +76,38 @@ def ask(
     if max_items is not None and len(ids) > max_items:
         notes.append(f"A sample of {max_items:,} of the {len(ids):,} labelled items answers.")
         some = np.union1d(_sample(len(ids), max_items), np.searchsorted(ids, asking))
-        ids, y = ids[some], y[some]
+        ids, numbers = ids[some], numbers[some]
     X = snapshot.vectors(ids)
     if given is None:
         own = np.searchsorted(ids, asking)
+        y = _places(snapshot.classes, numbers)
         return EvaluationSet(ids, X, y, X[own], margins, y[own], own, " ".join(notes))
     vectors, names = given
     if len(vectors) > max_queries:
         notes.append(f"A sample of {max_queries:,} of the {len(vectors):,} queries was asked.")
     some = _sample(len(vectors), max_queries)
-    number_of = {str(label): number for number, label in snapshot.classes.items()}  # "9" where a class is 9
-    labels = np.array([number_of.get(str(names[place]), -1) for place in some])
+    y, labels = _with_queries(snapshot.classes, numbers, [names[place] for place in some])
     queries = searching.fitting(snapshot, vectors)[some]
     margins = searching.margins(snapshot, queries)
     return EvaluationSet(ids, X, y, queries, margins, labels, np.full(len(some), -1), " ".join(notes))
+
+
+def _places(table: LabelTable, numbers: Array) -> Array:
+    """Labels of items by their class numbers, as in `EvaluationSet`."""
+    flat, counts = table.apart(numbers)
+    return flat if counts.max(initial=0) <= 1 else table.indicators(numbers)
+
+
+def _with_queries(table: LabelTable, numbers: Array, asked: list[LabelSet]) -> tuple[Array, Array]:
+    """Labels of items and of queries, as in `EvaluationSet`."""
+    place_of = {str(label): place for place, label in enumerate(table.labels)}  # "9" where a class is 9
+    y, places = _places(table, numbers), [[place_of.get(str(x), -1) for x in own] for own in asked]
+    if y.ndim == 1 and all(len(own) == 1 for own in places):
+        return y, np.array([own[0] for own in places])
+    labels = np.zeros((len(places), len(table.labels)), dtype=bool)
+    for row, own in zip(labels, places, strict=True):
+        row[[place for place in own if place >= 0]] = True
+    return table.indicators(numbers), labels
 
 
 def _asking_items(root: Path, snapshot: Snapshot, ids: Array, most: int) -> tuple[Array, Array, str]:
@@ -141,10 +161,12 @@ def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedS
     found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), _queries(asked))
     relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
     for row, each, label in zip(relevant, found, asked.labels, strict=True):
-        row[: len(each.ids)] = snapshot.places.classes(each.ids) == label
-    sizes = np.bincount(asked.y, minlength=len(snapshot.classes) + 1)  # the last stands for no class
+        places = np.searchsorted(asked.ids, each.ids)
+        row[: len(each.ids)] = relevant_to(label[None], asked.y[places])[0]
+    distinct, counts = np.unique(asked.y, axis=0, return_counts=True)
+    n_relevant = relevant_to(asked.labels, distinct) @ counts
     tally = RankedTally()
-    tally.add(relevant, sizes[asked.labels] - (asked.own >= 0), asked.labels)
+    tally.add(relevant, n_relevant - (asked.own >= 0), asked.labels)
     return tally.scores()
 
 
@@ -152,22 +174,26 @@ def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     """A function from places of queries to their scores for all items that answer."""
     ranker, mean = snapshot.ranker, snapshot.sketcher.mean
     Z, Q = _directions(asked.X - mean), _directions(asked.queries - mean)
-    positions = ranker.classes_of(asked.ids)
+    own_labels = ranker.labels_of(asked.ids)
     codes, n_bits = snapshot.codes(asked.ids), snapshot.n_bits
     if rank == "combined":
         log_r = np.array(map_threads(ranker.class_log_proba, _queries(asked)))
     elif rank == "label":
         log_r = ranker.log_proba(asked.margins)
 
-    unlearned = asked.ids[positions < 0]  # of classes that came since; their codes speak for them
+    is_learned = own_labels.counts > 0
+    unlearned = asked.ids[~is_learned]  # of classes that came since; their codes speak for them
     by_code = np.empty((0, 1))
     if len(unlearned):
         by_code = snapshot.hasher.code_proba(unpack(snapshot.codes(unlearned), n_bits))
 
     def by_class(log_p: Array) -> Array:
-        out = log_p[:, positions]
-        if len(unlearned):
-            out[:, positions < 0] = np.log(np.exp(log_p) @ by_code.T + np.finfo(float).tiny)
+        learned = own_labels.log_sums(log_p)
+        if not len(unlearned):
+            return learned
+        out = np.empty((len(log_p), len(is_learned)))
+        out[:, is_learned] = learned
+        out[:, ~is_learned] = np.log(np.exp(log_p) @ by_code.T + np.finfo(float).tiny)
         return out
 
     def scores(places: Array) -> Array:
@@ -197,7 +223,9 @@ def evaluation(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Evaluati
             "that the collection has."
         )
     classes = [
-        ClassEvaluation(snapshot.classes[each.label], each.n_queries, each.p_at_1, each.p_at_10, each.map)
+        ClassEvaluation(
+            snapshot.classes.labels[each.label], each.n_queries, each.p_at_1, each.p_at_10, each.map
+        )
         for each in found.per_class
     ]
     return Evaluation(

@@ -1,9 +1,10 @@
 """A database as one file for others, and for `create`: Parquet, or NumPy's npz.
 
-Both hold the vectors, ``id``, ``label`` (npz: ``y``), ``name``, the codes and every column. What is missing
-is null in Parquet; in an npz file an array ``price.missing`` beside ``price`` marks it. A column whose name
-has a meaning in the file has ``column.`` before it. Ids or labels of which some are numbers and others text
-are written as JSON, and the file says so.
+Both hold the vectors, ``id``, ``label`` (npz: ``y``), ``name``, the codes and every column. Where some items
+have several labels, ``label`` is a column of lists; npz has an indicator matrix ``Y`` (n × number of labels)
+and ``label_names`` in the place of ``y``. What is missing is null in Parquet; in an npz file an array
+``price.missing`` beside ``price`` marks it. A column whose name has a meaning in the file has ``column.``
+before it. Ids or labels of which some are numbers and others text are written as JSON, and the file says so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.atomic_file import whole_file
+from sihash.database.answers import LabelSet
 from sihash.database.catalogue import Catalogue
 from sihash.database.columns import Column, Table, joined
 from sihash.database.errors import DatabaseError
@@ -72,6 +74,16 @@ def _own_name(name: str, own: Sequence[str]) -> str:
     return f"{PREFIX}{name}" if taken else name
 
 
+def _label_values(sets: list[LabelSet], lists: bool) -> list[Any]:
+    """Labels of items as a column has them: lists, or one each; None for none."""
+    return [(list(own) if lists else own[0]) if own else None for own in sets]
+
+
+def _has_several(snapshot: Snapshot) -> bool:
+    """Whether a living item has more than one label."""
+    return bool((snapshot.classes.apart(snapshot.places.live_classes())[1] > 1).any())
+
+
 def _plain(values: list[Any], numbers: bool | None) -> list[Any]:
     """Values as they are, or as JSON where they are of two kinds."""
     if numbers is not None:
@@ -86,15 +98,16 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> 
     except ImportError:
         raise ImportError("Parquet files need pyarrow: pip install 'sihash[parquet]'.") from None
     numeric_ids = _ids_are_numbers(catalogue, snapshot)
-    numeric_labels = _are_numbers(list(snapshot.classes.values()))
+    numeric_labels, lists = _are_numbers(snapshot.classes.labels), _has_several(snapshot)
     kinds = _kinds(snapshot)
     types = {"text": pyarrow.string(), "true or false": pyarrow.bool_(), "whole": pyarrow.int64()}
     text_or_number = {True: pyarrow.int64(), False: pyarrow.string(), None: pyarrow.string()}
     coded = [name for name, kind in (("id", numeric_ids), ("label", numeric_labels)) if kind is None]
+    label_type = text_or_number[numeric_labels]
     schema = pyarrow.schema(
         [
             ("id", text_or_number[numeric_ids]),
-            ("label", text_or_number[numeric_labels]),
+            ("label", pyarrow.list_(label_type) if lists and numeric_labels is not None else label_type),
             ("name", pyarrow.string()),
             ("sha256", pyarrow.binary(32)),
             ("code", pyarrow.binary(snapshot.n_bytes)),
@@ -110,7 +123,7 @@ def _write_parquet(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> 
     with parquet.ParquetWriter(file, schema) as out:
         for segment, rows, items in _parts(snapshot, catalogue):
             ids = _plain([of_row(item[0], item[5]) for item in items], numeric_ids)
-            labels = _plain(snapshot.labels(segment.ids[rows]), numeric_labels)
+            labels = _plain(_label_values(snapshot.labels(segment.ids[rows]), lists), numeric_labels)
             flat = pyarrow.array(np.ascontiguousarray(segment.vectors[rows]).reshape(-1))
             said = segment.columns.take(rows).columns
             values: list[Any] = [
@@ -142,19 +155,18 @@ def _kinds(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _write_npz(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None:
-    """``X``, ``y``, ``id``, ``name``, ``codes``, ``n_bits``, and the columns."""
-    numbers, ids, labels, names = [np.empty(0, dtype=np.int64)], [], [], []
+    """``X``, ``y`` or ``Y`` and ``label_names``, ``id``, ``name``, ``codes``, ``n_bits``, and the columns."""
+    numbers, ids, names = [np.empty(0, dtype=np.int64)], [], []
     tables: list[Table] = []
     for segment, rows, items in _parts(snapshot, catalogue):
         numbers.append(segment.ids[rows])
         ids += [of_row(item[0], item[5]) for item in items]
-        labels += snapshot.labels(segment.ids[rows])
         names += [item[3] for item in items]
         tables.append(segment.columns.take(rows))
     every = np.concatenate(numbers)
     numeric_ids = _are_numbers(ids)
-    numeric_labels = _are_numbers([label for label in labels if label is not None])
-    coded = [name for name, kind in (("id", numeric_ids), ("y", numeric_labels)) if kind is None]
+    labels = _label_arrays(snapshot, every)
+    coded = [*(["id"] if numeric_ids is None else []), *labels.pop("json")]
     arrays: dict[str, Any] = {
         "X": snapshot.vectors(every),
         "id": _texts("id", _plain(ids, numeric_ids)),
@@ -162,15 +174,32 @@ def _write_npz(snapshot: Snapshot, catalogue: Catalogue, file: BinaryIO) -> None
         "codes": snapshot.codes(every),
         "n_bits": np.array(snapshot.n_bits),
         "json": np.array(coded, dtype=str),
-    }
-    missing: Any = -1 if numeric_labels else ""
-    y = [missing if label is None else label for label in _plain(labels, numeric_labels)]
-    arrays |= _marked("y", _texts("y", y), np.array([label is None for label in labels], dtype=bool))
+    } | labels
     for name, column in joined(tables).columns.items() if tables else ():
         arrays |= _marked(
             _own_name(name, (*NPZ_OWN, "file", "allow_pickle")), _array(name, column), column.missing
         )
     np.savez(file, **arrays)
+
+
+def _label_arrays(snapshot: Snapshot, ids: Array) -> dict[str, Any]:
+    """Labels of items as arrays; ``json`` names those that are coded so."""
+    if _has_several(snapshot):
+        numbers, table = snapshot.places.classes(ids), snapshot.classes
+        present = np.flatnonzero(table.sizes(numbers))
+        names: list[Any] = [table.labels[place] for place in present]
+        numeric = _are_numbers(names)
+        return {
+            "Y": table.indicators(numbers)[:, present],
+            "label_names": _texts("label_names", _plain(names, numeric)),
+            "json": ["label_names"] if numeric is None else [],
+        }
+    labels = _label_values(snapshot.labels(ids), False)
+    numeric = _are_numbers([label for label in labels if label is not None])
+    missing: Any = -1 if numeric else ""
+    y = [missing if label is None else label for label in _plain(labels, numeric)]
+    marked = _marked("y", _texts("y", y), np.array([label is None for label in labels], dtype=bool))
+    return {**marked, "json": ["y"] if numeric is None else []}
 
 
 def _marked(name: str, values: Array, missing: Array) -> dict[str, Array]:

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sihash.database.answers import Item, Label
+from sihash.database.answers import Item, Label, Labelled, LabelSet
 
 FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 FINDING_KINDS: tuple[FindingKind, ...] = get_args(FindingKind)
@@ -20,11 +20,11 @@ KIND_TITLES: dict[FindingKind, str] = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Labelled):
     """A label that looks wrong.
 
     ``certainty`` (0…1) orders the findings of one kind. ``items`` are the items concerned, or examples of the
-    classes; the first one should change. ``label`` is the one that it should have, if known.
+    classes; the first one should change. ``labels`` are those that it should have, if known.
     ``mend`` is the command, without ``sihash`` and the database.
     """
 
@@ -33,7 +33,7 @@ class Finding:
     reason: str
     items: list[Item]
     mend: tuple[str, ...]
-    label: Label = None
+    labels: LabelSet = ()
 
     def command(self, database: str) -> str:
         """The shell command that fixes it."""
@@ -54,9 +54,9 @@ class Diagnosis:
     note: str
 
 
-def relabel_command(item: Item, label: Label) -> tuple[str, ...]:
+def relabel_command(item: Item, labels: LabelSet) -> tuple[str, ...]:
     """The words after ``--`` may begin with a hyphen."""
-    words = [str(item.id), str(label)]
+    words = [str(item.id), *map(str, labels)]
     return ("relabel", *(["--"] if any(word.startswith("-") for word in words) else []), *words)
 
 

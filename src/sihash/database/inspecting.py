@@ -39,16 +39,17 @@ def describe(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, where: str | None = None
 ) -> dict[str, Any]:
     """The facts in plain types; items and classes are counted among those that meet ``where``."""
-    sizes = class_sizes(snapshot, where)
+    numbers = _numbers(snapshot, where)
     undoable = snapshot.log.undoable()
     return {
         "path": str(root),
         "format": snapshot.meta["format"],
         "version": snapshot.version,
         "operation": snapshot.operation,
-        "n_items": sum(sizes.values()),
-        "n_unlabelled": sizes.pop(None, 0),
-        "classes": sizes,
+        "n_items": len(numbers),
+        "n_unlabelled": int(np.count_nonzero(numbers < 0)),
+        "n_several": int(np.count_nonzero(snapshot.classes.apart(numbers)[1] > 1)),
+        "classes": class_sizes(snapshot, numbers),
         "columns": snapshot.log.columns,
         "n_waiting": n_waiting(root, catalogue, snapshot),
         "n_bits": snapshot.n_bits,
@@ -84,17 +85,17 @@ def _n_bytes(root: Path) -> int:
     return total
 
 
-def class_sizes(snapshot: Snapshot, where: str | None = None) -> dict[Any, int]:
-    """How many living items, of those that meet ``where``, each class has; None stands for the unlabelled."""
+def _numbers(snapshot: Snapshot, where: str | None) -> Array:
+    """Class numbers of living items, of those that meet ``where``."""
     if where is None:
-        numbers = snapshot.places.live_classes()
-    else:
-        numbers = snapshot.places.classes(snapshot.matching(where))
-    values, counts = np.unique(numbers, return_counts=True)
-    return {
-        snapshot.classes[int(value)] if value >= 0 else None: int(count)
-        for value, count in zip(values, counts, strict=True)
-    }
+        return snapshot.places.live_classes()
+    return snapshot.places.classes(snapshot.matching(where))
+
+
+def class_sizes(snapshot: Snapshot, numbers: Array) -> dict[Any, int]:
+    """How many of some items, given by their class numbers, have each label, of those that any has."""
+    sizes = snapshot.classes.sizes(numbers).tolist()
+    return {label: n for label, n in zip(snapshot.classes.labels, sizes, strict=True) if n}
 
 
 def sample(snapshot: Snapshot, n: int, own: Array | None, seed: int) -> Array:
@@ -104,6 +105,8 @@ def sample(snapshot: Snapshot, n: int, own: Array | None, seed: int) -> Array:
     if own is not None:
         there = np.isin(ids, own)
         ids, numbers = ids[there], numbers[there]
+    labelled = numbers >= 0
+    numbers[labelled] = snapshot.classes.homes(numbers[labelled])
     mixed = rng.permutation(len(ids))
     order = mixed[np.argsort(numbers[mixed], kind="stable")]  # class by class, mixed inside each
     sorted_numbers = numbers[order]
@@ -118,18 +121,17 @@ def sample(snapshot: Snapshot, n: int, own: Array | None, seed: int) -> Array:
 def bits(snapshot: Snapshot) -> Bits:
     """Balance over all items; margins over some of each class."""
     ids = snapshot.places.live_ids()
-    numbers = snapshot.places.live_classes()
-    present = np.unique(numbers[numbers >= 0])
+    flat, counts = snapshot.classes.apart(snapshot.places.live_classes())
+    items = np.repeat(ids, counts)
+    present = np.unique(flat)
     means = [
-        snapshot.hasher.decision_function(snapshot.vectors(ids[numbers == number][:MARGIN_ITEMS])).mean(
-            axis=0
-        )
-        for number in present
+        snapshot.hasher.decision_function(snapshot.vectors(items[flat == place][:MARGIN_ITEMS])).mean(axis=0)
+        for place in present
     ]
     return Bits(
         snapshot.version,
         bit_statistics(snapshot.codes(ids), snapshot.n_bits).balance,
-        [snapshot.classes[int(number)] for number in present],
+        [snapshot.classes.labels[place] for place in present],
         np.array(means, dtype=np.float64).reshape(len(present), snapshot.n_bits),
     )
 

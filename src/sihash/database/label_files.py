@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sihash.database.answers import Label
+from sihash.database.answers import LabelSet
 from sihash.database.errors import DatabaseError
-from sihash.database.label_text import plain_label, printable
+from sihash.database.label_text import joined_labels, label_sets, printable
 from sihash.datasets.dataset import ColumnChoice
 from sihash.datasets.tables import FILE_COLUMNS, read_cells, read_columns
 
@@ -35,8 +35,9 @@ def is_label_file(labels: Any) -> bool:
         return (b"\t" if path.suffix.lower() == ".tsv" else b",") in file.readline()
 
 
-def labels_by_name(path: Path, names: list[str]) -> list[Label]:
-    """The labels of items by their names; items that the file does not name stay unlabelled.
+def labels_by_name(path: Path, names: list[str]) -> list[LabelSet]:
+    """The labels of items by their names; items that the file does not name stay unlabelled, and one that it
+    names several times has all these labels.
 
     A full name always counts. Else one name may be the end of the other, as ``1.png`` and ``cat/1.png``, if
     there is only one item and one row that it can mean.
@@ -47,7 +48,7 @@ def labels_by_name(path: Path, names: list[str]) -> list[Label]:
         raise DatabaseError(
             f"None of the {len(names)} items is named in {path}; its first column names files."
         )
-    return [label_of[row_of[name]] if name in row_of else None for name in names]
+    return [label_of[row_of[name]] if name in row_of else () for name in names]
 
 
 def columns_by_name(
@@ -65,7 +66,7 @@ def columns_by_name(
     files = [_plain_name(value) for value in columns.pop(file)]
     columns.pop(label)
     row_of = _rows_of(names, dict.fromkeys(files))
-    number_of = {name: number for number, name in enumerate(files)}
+    number_of = _first_rows(path, files, columns)
     rows = [number_of[row_of[name]] if name in row_of else None for name in names]
     try:
         id_column = asked.id_column(list(columns), ("id",), str(path))
@@ -80,6 +81,20 @@ def columns_by_name(
         ids = [columns[id_column][row] for row in rows if row is not None]
     values = {name: [None if row is None else columns[name][row] for row in rows] for name in chosen}
     return ids, values
+
+
+def _first_rows(path: Path, files: list[str], columns: dict[str, list[Any]]) -> dict[str, int]:
+    """The row of each file; where it has several, one a label, they must say the same beside it."""
+    number_of: dict[str, int] = {}
+    for number, name in enumerate(files):
+        first = number_of.setdefault(name, number)
+        for column, values in columns.items() if first != number else ():
+            if values[first] != values[number]:
+                raise DatabaseError(
+                    f"{path} names {name} in several rows, one a label, and they differ in column "
+                    f"{column!r}: {values[first]!r} and {values[number]!r}; make these the same."
+                )
+    return number_of
 
 
 def _rows_of(names: list[str], rows: Mapping[str, Any]) -> dict[str, str]:
@@ -111,16 +126,13 @@ def _endings(name: str) -> list[str]:
     return ["/".join(parts[k:]) for k in range(1, len(parts))]
 
 
-def _table(path: Path) -> dict[str, Label]:
-    label_of: dict[str, Label] = {}
-    for file, value in _rows(path):
+def _table(path: Path) -> dict[str, LabelSet]:
+    rows = _rows(path)
+    labels_of: dict[str, LabelSet] = {}
+    for (file, _), labels in zip(rows, label_sets(value for _, value in rows), strict=True):
         name = _plain_name(file)
-        label = plain_label(None if value == "" else value)
-        if label_of.setdefault(name, label) != label:
-            raise DatabaseError(
-                f"{path} gives {name} the labels {label_of[name]!r} and {label!r}; leave one."
-            )
-    return label_of
+        labels_of[name] = joined_labels(labels_of.get(name, ()), labels)
+    return labels_of
 
 
 def _plain_name(file: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sihash.database.answers import Label
+from sihash.database.answers import Label, LabelSet, only_label
 from sihash.database.errors import DatabaseError
 
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
@@ -69,6 +69,54 @@ def plain_label(label: Any) -> Label:
     if label is None or (isinstance(label, int) and not isinstance(label, bool)):
         return label
     raise DatabaseError(f"Labels must be text or whole numbers, or None for unlabelled; got {label!r}.")
+
+
+def label_set(value: Any) -> LabelSet:
+    """The labels of one item: of one label, of a list of them (a tuple or set is one, too), or of none."""
+    if is_list(value):
+        return joined_labels([_label_in_list(label) for label in value])
+    label = plain_label(value)
+    return () if label is None else (label,)
+
+
+def is_list(value: Any) -> bool:
+    """Whether this is several labels, or none, of one item."""
+    return isinstance(value, list | tuple | set | frozenset) or (
+        isinstance(value, np.ndarray) and value.ndim == 1
+    )
+
+
+def _label_in_list(value: Any) -> str | int:
+    label = None if is_list(value) else plain_label(value)
+    if label is None:
+        raise DatabaseError(
+            f"A list of labels holds {value!r}, which is no label; an item without a label has an empty list."
+        )
+    return label
+
+
+def joined_labels(*parts: Iterable[str | int]) -> LabelSet:
+    """Labels in the order in which the database keeps them: numbers, then texts; each once."""
+    every = {label for part in parts for label in part}
+    return tuple(sorted(every, key=lambda label: (isinstance(label, str), label)))
+
+
+def label_sets(values: Iterable[Any]) -> list[LabelSet]:
+    """The labels of items: a label or None for each, or a list of labels for each; not some of each kind."""
+    out, lists, single = [], None, None
+    for number, value in enumerate(values):
+        own = label_set(value)
+        if is_list(value):
+            lists = number if lists is None else lists
+        elif own:
+            single = number if single is None else single
+        out.append(own)
+    if lists is not None and single is not None:
+        raise DatabaseError(
+            f"Item {single} has the label {only_label(out[single])!r} and item {lists} a list of labels; "
+            "give every item a list, or every item one label."
+        )
+    return out
 
 
 def written_labels(known: Collection[Label], texts: Iterable[str | None]) -> list[Label]:

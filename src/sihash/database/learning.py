@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.database.answers import LabelSet
 from sihash.database.errors import DatabaseError
+from sihash.database.label_table import LabelTable
 from sihash.database.progress import Progress
 from sihash.hashing.report import watched_by
 from sihash.hashing.training_sample import Budget, class_rates, in_sample
@@ -37,17 +39,28 @@ def told(progress: Progress, max_rounds: int = ROUNDS) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Training:
-    """The rows to learn from: ids (ascending), class numbers and labels."""
+    """The rows to learn from: ids (ascending), class numbers and label sets."""
 
     ids: Array
     classes: Array
-    labels: list[Any]
+    labels: list[LabelSet]
+
+    @property
+    def n_labels(self) -> int:
+        return len({label for own in self.labels for label in own})
 
     def record(self) -> Array:
-        """What is kept of them: ids, and the classes that they were learned as."""
+        """What is kept of them: ids, and the class numbers that they were learned as."""
         rows = np.empty(len(self.ids), dtype=LEARNED)
         rows["id"], rows["class"] = self.ids, self.classes
         return rows
+
+
+def training_of(ids: Array, numbers: Array, table: LabelTable, budget: Budget) -> Training:
+    """The labelled ones of some items, or of many a fair sample."""
+    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
+    chosen = sample(ids, table.homes(numbers), budget)
+    return Training(ids[chosen], numbers[chosen], [table[k] for k in numbers[chosen].tolist()])
 
 
 def sample(ids: Array, classes: Array, budget: Budget) -> Array:
@@ -58,7 +71,7 @@ def sample(ids: Array, classes: Array, budget: Budget) -> Array:
 
 def fit(hasher: SIH, X: Array, training: Training) -> SIH:
     """Learn from scratch, from all of these rows: the database has drawn the sample."""
-    n_classes = len(set(training.labels))
+    n_classes = training.n_labels
     if n_classes < 2:
         raise DatabaseError(
             f"Hash functions are learned from labels of at least two classes; got {n_classes}. "
@@ -68,7 +81,7 @@ def fit(hasher: SIH, X: Array, training: Training) -> SIH:
 
     try:
         whole = clone(hasher).set_params(training_rows="all")
-        return whole.fit(X, training.labels, ids=training.ids.tolist())
+        return whole.fit(X, list(map(list, training.labels)), ids=training.ids.tolist())
     except ValueError as error:
         raise DatabaseError(str(error)) from error
 
@@ -92,7 +105,7 @@ def update_hasher(
     known = np.array(hasher.ids_, dtype=np.int64)
     fresh = np.flatnonzero(~as_learned(training, learned))
     gone = np.setdiff1d(known, np.delete(training.ids, fresh))
-    labels = [training.labels[k] for k in fresh]
+    labels = [list(training.labels[k]) for k in fresh]
     if not len(gone) and not len(fresh):
         return hasher, 0, 0
     new = (X[fresh], labels, training.ids[fresh].tolist()) if len(fresh) else (None, None, None)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sihash.database.errors import DatabaseBusy, gone
+
+LOOK_EVERY = 0.01  # seconds, while another holds it: writers that follow each other leave short gaps
 
 if os.name == "nt":  # pragma: no cover
     import msvcrt
@@ -25,21 +28,33 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _taken(descriptor: int) -> bool:
+    try:
+        _take(descriptor)
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock at ``path``, or raise `DatabaseBusy` at once. It ends with the process."""
+def locked(path: Path, what: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock at ``path``, or raise `DatabaseBusy` after ``patience`` seconds.
+
+    It ends with the process.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except FileNotFoundError:
         raise gone(path.parent) from None
     try:
-        try:
-            _take(descriptor)
-        except OSError:
-            holder = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
-            raise DatabaseBusy(
-                f"{path.parent} is busy: process {holder} {what}; try again when it is done."
-            ) from None
+        deadline = time.monotonic() + patience
+        while not _taken(descriptor):
+            if time.monotonic() >= deadline:
+                holder = os.read(descriptor, 20).decode("ascii", "replace").strip() or "unknown"
+                raise DatabaseBusy(
+                    f"{path.parent} is busy: process {holder} {what}; try again when it is done."
+                )
+            time.sleep(LOOK_EVERY)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
         yield

@@ -23,6 +23,7 @@ from sihash.database.catalogue import SqlRow
 from sihash.database.columns import check_kinds
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
+from sihash.database.label_table import LabelTable, to_json
 from sihash.database.present import Collected
 from sihash.database.progress import Progress
 from sihash.database.segments import Segment
@@ -45,8 +46,8 @@ def merge(root: Path, first: Snapshot, second: Snapshot, progress: Progress) -> 
         meta = dict(first.meta)
         meta["index"] = OWN_INDEX if meta["index"].startswith(SERVED) else meta["index"]
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
-        merging = _Merging(writer, first, {label: n for n, label in first.classes.items()})
-        writer.catalogue.insert("classes", [(n, json.dumps(label)) for n, label in first.classes.items()])
+        writer.catalogue.insert("classes", [(n, to_json(own)) for n, own in enumerate(first.classes.sets)])
+        merging = _Merging(writer, first, LabelTable(writer.catalogue.rows("classes")))
         learned = training_ids(first.root, first.catalogue, first.version)
         for k, segment in enumerate(first.places.segments):
             progress("merging", k / (len(first.places.segments) + len(second.places.segments)))
@@ -84,7 +85,7 @@ class _Merging:
 
     writer: Writer
     first: Snapshot
-    class_of: dict[Any, int]
+    table: LabelTable
     next_number: int = 0
     n_renumbered: int = 0
     dead: list[int] = field(default_factory=list)
@@ -113,14 +114,9 @@ class _Merging:
 
     def _class_numbers(self, source: Snapshot, numbers: Array) -> Array:
         """Numbers of the same labels here; new labels are taken up."""
-        out = numbers.copy()
-        for number in np.unique(numbers[numbers >= 0]).tolist():
-            label = source.classes[number]
-            if label not in self.class_of:
-                self.class_of[label] = len(self.class_of)
-                self.writer.catalogue.insert("classes", [(self.class_of[label], json.dumps(label))])
-            out[numbers == number] = self.class_of[label]
-        return out
+        distinct, which = np.unique(numbers, return_inverse=True)
+        sets = [source.classes[number] for number in distinct.tolist()]
+        return np.array(self.writer.class_numbers(sets, self.table))[which.reshape(-1)]
 
     def _copy_rows(self, source: Snapshot, number_of: dict[int, int], class_of: dict[int, int]) -> None:
         """Rows of the catalogue of living items."""
@@ -159,15 +155,15 @@ class _There:
         columns, labels = second.places.columns(segment.ids[places]), second.labels(segment.ids[places])
         under = self._known.under([of_row(row[0], row[5]) for row in rows if row[5] is not None])
         alike = self._by_content([row[4] for row in rows if row[5] is None])
-        for place, row, label, said in zip(places.tolist(), rows, labels, columns, strict=True):
+        for place, row, own_labels, said in zip(places.tolist(), rows, labels, columns, strict=True):
             own = of_row(row[0], row[5])
             others = alike.get(row[4], [])
             if row[5] is not None:
                 others = [under[own]] if own in under else []
             if not others:
                 continue
-            mine = (row[4], label, said)
-            if mine not in [(other.content, other.label, other.columns) for other in others]:
+            mine = (row[4], own_labels, said)
+            if mine not in [(other.content, other.labels, other.columns) for other in others]:
                 what = f"with the id {own!r}" if row[5] is not None else f"like {row[3]!r} (id {own!r})"
                 raise DatabaseError(
                     f"Both databases have an item {what}, and the two differ in content, label or columns; "
@@ -186,8 +182,8 @@ class _There:
         columns, labels = first.places.columns(numbers[alive]), first.labels(numbers[alive])
         living = [row for row, lives in zip(rows, alive, strict=True) if lives]
         out: dict[bytes, list[Present]] = defaultdict(list)
-        for row, label, said in zip(living, labels, columns, strict=True):
-            out[row[4]].append(Present(row[0], of_row(row[0], row[5]), row[4], label, said))
+        for row, own_labels, said in zip(living, labels, columns, strict=True):
+            out[row[4]].append(Present(row[0], of_row(row[0], row[5]), row[4], own_labels, said))
         return out
 
 

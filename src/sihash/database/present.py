@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.answers import Id, Label
+from sihash.database.answers import Id, LabelSet
 from sihash.database.catalogue import Catalogue, SqlRow
 from sihash.database.errors import NoSuchItem
 from sihash.database.ids import as_number, folded, of_row, plain_id, twins
@@ -69,13 +69,12 @@ class Collected:
     def __init__(self, snapshot: Snapshot, catalogue: Catalogue) -> None:
         self._snapshot, self._catalogue = snapshot, catalogue
 
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, Label]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, LabelSet]:
         found = list(self._catalogue.rows_in("items", "content", contents))
         alive = self._snapshot.places.alive(np.array([row[0] for row in found], dtype=np.int64))
         living = [row for row, lives in zip(found, alive, strict=True) if lives]
         living = [row for row in living if not but or of_row(row[0], row[5]) not in but]
-        numbers = self._snapshot.places.classes(np.array([row[0] for row in living], dtype=np.int64))
-        labels = [self._snapshot.classes.get(number) for number in numbers.tolist()]
+        labels = self._snapshot.labels(np.array([row[0] for row in living], dtype=np.int64))
         return dict(zip((row[4] for row in living), labels, strict=True))
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
@@ -85,10 +84,10 @@ class Collected:
         numbers = np.array([row[0] for row in rows.values()], dtype=np.int64)
         columns, labels = places.columns(numbers), self._snapshot.labels(numbers)
         out = {}
-        for (key, row), label, said in zip(rows.items(), labels, columns, strict=True):
+        for (key, row), own_labels, said in zip(rows.items(), labels, columns, strict=True):
             number, _, _, _, content, given, _ = row
             own = of_row(number, given)
             if own != wanted[key]:
                 raise twins(own, wanted[key])
-            out[own] = Present(number, own, content, label, said)
+            out[own] = Present(number, own, content, own_labels, said)
         return out

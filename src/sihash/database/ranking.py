@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.database.label_table import LabelTable, runs
 from sihash.database.segments import Places, Segment
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, ScanIndex
 from sihash.ranking import Ranker, Sketcher, Weights, fit_weights
 from sihash.ranking.ranker import Query
+from sihash.ranking.score import ItemLabels
 from sihash.ranking.sketch import SKETCH_BITS
 from sihash.threads import map_threads
 
@@ -28,12 +29,12 @@ def make_ranker(
     weights: Weights,
     indexes: tuple[CodeIndex, CodeIndex | None],
     places: Places,
-    labels: Mapping[int, Any],
+    table: LabelTable,
 ) -> Ranker:
-    """A ranker over the items of ``places``, whose class numbers have ``labels``; both may grow."""
+    """A ranker over the items of ``places``, whose class numbers mean the sets of a ``table``; both grow."""
     index, near = indexes
     n_bytes = -(-index.n_bits // 8)
-    positions = ClassPositions(hasher, labels)
+    positions = ClassPositions(hasher, table)
     return Ranker(
         index=index,
         near=near,
@@ -43,25 +44,27 @@ def make_ranker(
         code_proba=hasher.code_proba,
         codes_of=lambda ids: places.codes(ids, n_bytes),
         sketches_of=places.sketches,
-        classes_of=lambda ids: positions(places.classes(ids)),
+        labels_of=lambda ids: positions(places.classes(ids)),
         cosines_of=lambda query, ids: places.cosines(query, ids, sketcher.mean),
     )
 
 
 class ClassPositions:
-    """From class numbers of a database to positions in ``classes_`` of its hash functions, −1 for none."""
+    """From class numbers of a database to positions in ``classes_`` of its hash functions."""
 
-    def __init__(self, hasher: HashFunctions, labels: Mapping[int, Any]) -> None:
+    def __init__(self, hasher: HashFunctions, table: LabelTable) -> None:
         self._of_label = {label: k for k, label in enumerate(hasher.classes_.tolist())}
-        self._labels = labels
-        self._of_number = np.empty(0, dtype=np.int64)
+        self._table = table
+        self._known: tuple[Array, Array] | None = None  # of every set: positions, and how many
 
-    def __call__(self, numbers: Array) -> Array:
-        n = len(self._labels)
-        if len(self._of_number) != n + 1:  # its last stands for no label, whose number is −1
-            found = [self._of_label.get(self._labels[number], -1) for number in range(n)]
-            self._of_number = np.array([*found, -1], dtype=np.int64)
-        return self._of_number[numbers]
+    def __call__(self, numbers: Array) -> ItemLabels:
+        n = len(self._table)
+        if self._known is None or len(self._known[1]) != n + 1:
+            sets = [[self._of_label[x] for x in self._table[k] if x in self._of_label] for k in range(n)]
+            counts = np.array([*map(len, sets), 0], dtype=np.intp)  # the last stands for no label, −1
+            self._known = np.array([k for own in sets for k in own], dtype=np.intp), counts
+        flat, counts = self._known
+        return ItemLabels(flat[runs(np.cumsum(counts) - counts, counts, numbers)], counts[numbers])
 
 
 def codes_and_sketches(segment: Segment, rows: Array) -> Array:
@@ -89,7 +92,7 @@ def learn_weights(
     hasher: UpdatableHashFunctions,
     sketcher: Sketcher,
     places: Places,
-    labels: Mapping[int, Any],
+    table: LabelTable,
     left_out: Array,
 ) -> Weights:
     """Weights of the score for a collection with these hash functions and the codes that it has.
@@ -102,10 +105,10 @@ def learn_weights(
         if segment.alive.any():
             near.add(segment.ids[segment.alive], codes_and_sketches(segment, segment.alive))
     indexes = ScanIndex(hasher.n_bits), near
-    ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, labels)
+    ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, table)
     left_out = left_out[places.alive(left_out["id"])]  # the others were removed meanwhile
     ids, margins = left_out["id"], left_out["margins"]
     vectors = places.vectors(ids, len(sketcher.mean))
     queries = [Query(*asked) for asked in zip(margins, vectors, ids.tolist(), strict=True)]
     found = map_threads(lambda query: ranker.known_of(query, ranker.candidates(query)), queries)
-    return fit_weights(ranker.log_proba(margins), ranker.classes_of(ids), found)
+    return fit_weights(ranker.log_proba(margins), ranker.labels_of(ids), found)

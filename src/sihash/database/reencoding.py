@@ -19,7 +19,7 @@ from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import check_in_force
-from sihash.database.writer import UPDATER, disk_errors_told, writing
+from sihash.database.writer import PATIENCE, UPDATER, disk_errors_told, writing
 
 
 def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateReport:
@@ -38,7 +38,7 @@ def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateRepo
             segment = old[0]
             codes = encoder.codes(segment)
             file = segments.write_codes(root, segment.number, version, codes)
-            with writing(root, updating=True, of=catalogue, keep={file.path}) as writer:
+            with writing(root, updating=True, of=catalogue, keep={file.path}, patience=PATIENCE) as writer:
                 check_in_force(writer.catalogue, snapshot)
                 if writer.catalogue.rows("segments", "number = ?", (segment.number,)):
                     writer.adopt("codes", file, segment.number, version)

@@ -11,7 +11,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.codes import pack, sign
-from sihash.database.answers import Answer, Hit, Id, Why
+from sihash.database.answers import Answer, Hit, Id, LabelSet, Why
 from sihash.database.catalogue import Catalogue
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
@@ -186,14 +186,14 @@ def looks_like_none(weights: Weights) -> str:
     )
 
 
-def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Id, Any, str]]:
-    """Id, label and name of items by their numbers."""
+def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[int, tuple[Id, LabelSet, str]]:
+    """Id, labels and name of items by their numbers."""
     every = sorted({number for found in ids for number in found.tolist()})
     rows = catalogue.items(every)
     if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
         raise catalogue.corrupt("items are missing")
     labels = snapshot.labels(np.array(every, dtype=np.int64))
     return {
-        number: (of_row(number, rows[number][5]), label, rows[number][3])
-        for number, label in zip(every, labels, strict=True)
+        number: (of_row(number, rows[number][5]), own, rows[number][3])
+        for number, own in zip(every, labels, strict=True)
     }

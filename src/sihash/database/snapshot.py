@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,10 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database import files, relabelled, where
-from sihash.database.answers import Label
+from sihash.database.answers import LabelSet
 from sihash.database.catalogue import Catalogue, Operation
 from sihash.database.errors import NoSuchItem
+from sihash.database.label_table import LabelTable
 from sihash.database.label_text import plain_label
 from sihash.database.present import numbers_of
 from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
@@ -66,6 +67,16 @@ class Log:
                 self._columns.subtract(target.details["columns"].items())
             if target.kind == "update":
                 self._undone_versions.add(target.version)
+
+    def and_then(self, operations: Iterable[Operation]) -> Log:
+        """A log that goes on from this one, which stays as it is."""
+        longer = copy(self)
+        longer.operations, longer.undone = self.operations.copy(), self.undone.copy()
+        longer._columns, longer._learned = self._columns.copy(), self._learned.copy()
+        longer._undone_versions = self._undone_versions.copy()
+        for operation in operations:
+            longer.append(operation)
+        return longer
 
     @property
     def columns(self) -> dict[str, str]:
@@ -141,7 +152,8 @@ class Snapshot:
     ``lock`` is held by searches together, and alone by `advance`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue) -> None:
+    def __init__(self, root: Path, catalogue: Catalogue, known: Log | None = None) -> None:
+        """``known`` are operations of this catalogue that were read already: there may be thousands."""
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names and classes of these items are
         self.root = root
@@ -150,9 +162,10 @@ class Snapshot:
         self._making = Lock()
         self._matching: dict[tuple[int, str], Array] = {}
         with catalogue.snapshot():
-            self.log = Log(catalogue.operations())
+            known = known or Log(())
+            self.log = known.and_then(catalogue.operations(len(known.operations)))
             self.meta = catalogue.meta
-            self.classes: dict[int, Label] = {n: json.loads(text) for n, text in catalogue.rows("classes")}
+            self.classes = LabelTable(catalogue.rows("classes"))
             segment_rows = catalogue.rows("segments")
             found = list(catalogue.files("segment IS NOT NULL"))
             hash_file = catalogue.file_of_version("hash", self.version)
@@ -261,20 +274,23 @@ class Snapshot:
     def vectors(self, ids: Array) -> Array:
         return self.places.vectors(ids, self.width)
 
-    def labels(self, ids: Array) -> list[Label]:
-        """Labels of items as they are now, in the order of ``ids``; None for none."""
-        return [self.classes.get(number) for number in self.places.classes(ids).tolist()]
+    def labels(self, ids: Array) -> list[LabelSet]:
+        """Labels of items as they are now, in the order of ``ids``."""
+        return [self.classes[number] for number in self.places.classes(ids).tolist()]
 
-    def ids_of(self, labels: Iterable[Any]) -> Array:
-        """Ids of the living items of some classes; a label that no item has is refused."""
-        number_of = {label: number for number, label in self.classes.items()}
-        numbers = []
+    def known_labels(self, labels: Iterable[Any]) -> list[str | int]:
+        """Labels as the database has them; one that it does not have is refused."""
+        out = []
         for label in labels:
             plain = plain_label(label)
-            number = number_of.get(label, number_of.get(plain))
-            if number is None:
+            if plain is None or self.classes.place_of(plain) is None:
                 raise NoSuchItem(f"No class is named {plain!r}; `sihash info DB --json` lists all classes.")
-            numbers.append(number)
+            out.append(plain)
+        return out
+
+    def ids_of(self, labels: Iterable[Any]) -> Array:
+        """Ids of the living items that have one of some labels; a label that no item has is refused."""
+        numbers = self.classes.holding(self.known_labels(labels))
         ids, own = self.places.live_ids(), self.places.live_classes()
         return ids[np.isin(own, numbers)]
 
@@ -424,7 +440,7 @@ class Snapshot:
             for segment in self.places.segments:
                 if segment.number in new_codes:
                     self._recode(segment, new_codes[segment.number])
-            self.classes.update({number: json.loads(text) for number, text in new_classes})
+            self.classes.take(new_classes)
             for operation in new:
                 self.log.append(operation)
         return True

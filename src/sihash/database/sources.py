@@ -17,12 +17,12 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
-from sihash.database.answers import Id, Label, LabelConflict, Value
+from sihash.database.answers import Id, JoinedLabels, LabelConflict, LabelSet, Value
 from sihash.database.columns import Table, make_table
 from sihash.database.errors import DatabaseError, IdTaken
 from sihash.database.ids import plain_ids
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.database.label_text import plain_label, printable
+from sihash.database.label_text import joined_labels, label_set, label_sets, plain_label, printable
 from sihash.database.segments import rows_of
 from sihash.datasets import NAMED, Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
@@ -42,14 +42,14 @@ class Present:
     number: int
     id: Id
     content: bytes
-    label: Label
+    labels: LabelSet
     columns: dict[str, Value]
 
 
 class Known(Protocol):
     """What the collection had before."""
 
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, Label]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, LabelSet]:
         """Which of these it has, with their labels; items with the ids ``but`` left out."""
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
@@ -59,7 +59,7 @@ class Known(Protocol):
 class Nothing:
     """See `Known`. A collection that has nothing yet."""
 
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, Label]:
+    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, LabelSet]:
         return {}
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
@@ -108,7 +108,7 @@ class ItemBlock:
     """Items in the order of their rows, all lists of one length; ids and thumbnails may be None."""
 
     vectors: Array
-    labels: list[Label]
+    labels: list[LabelSet]
     names: list[str]
     contents: list[bytes]
     thumbnails: list[bytes | None]
@@ -121,16 +121,17 @@ class Source:
 
     ``ids`` are the user's, or None where items have only their numbers. Items that come under ids that the
     user said (``ids_said``) are all kept; of others, such as files of a folder, each content once.
-    ``skipped`` names the items that were there already, or whose content came before in the source;
-    ``conflicts`` those of them that have another label here than the item with the same content; ``rejects``
-    those that cannot be used; ``replaced`` are items of the collection whose ids come again,
-    which is refused unless ``replace``. These, and ``taken_ids``, are complete when `blocks` has come to its
-    end.
+    ``skipped`` names the items that were there already, or whose content came before in the source. If they
+    have another label here, that is a conflict with the item that was there, which keeps its labels
+    (``conflicts``); but an item of this source gets it, too (``joined``; ``joined_labels`` are its labels
+    then, by content). ``rejects`` are those that cannot be used; ``replaced`` are items of the collection
+    whose ids come again, which is refused unless ``replace``. These, and ``taken_ids``, are complete when
+    `blocks` has come to its end.
     """
 
     step = "reading"  # what `blocks` does
 
-    def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
+    def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[LabelSet]) -> None:
         self.place = place
         self.names, self.labels = names, labels
         self.ids: Sequence[Id] | None = None
@@ -140,9 +141,12 @@ class Source:
         self.skipped: list[str] = []
         self.rejects: list[Reject] = []
         self.conflicts: list[LabelConflict] = []
+        self.joined: list[JoinedLabels] = []
+        self.joined_labels: dict[bytes, LabelSet] = {}
         self.replaced: list[Present] = []
         self.taken_ids: list[Id] = []
-        self._taken: dict[bytes, Label] = {}  # by content, also of what the collection had before
+        self._taken: dict[bytes, LabelSet] = {}  # by content
+        self._kept: dict[bytes, LabelSet] = {}  # by content, of what the collection had before
         self._present: dict[Id, Present] = {}  # of the chunk at hand
 
     def __len__(self) -> int:
@@ -161,8 +165,8 @@ class Source:
         """
         if self.ids is not None:
             return self._fresh_by_id(numbers, contents, known)
-        self._taken.update(known.contents(contents))
-        seen = self._taken.keys() & contents
+        self._kept.update(known.contents(contents))
+        seen = self._seen(contents)
         if not seen and len(set(contents)) == len(contents):
             return range(len(contents))
         first = {content: k for k, content in reversed(list(enumerate(contents))) if content not in seen}
@@ -175,22 +179,37 @@ class Source:
         seen: set[bytes] = set()
         if not self.ids_said:
             # What an item has that this source may replace is not there until the item is known to stay.
-            self._taken.update(known.contents(contents, self._replaceable))
-            seen = self._taken.keys() & contents
+            self._kept.update(known.contents(contents, self._replaceable))
+            seen = self._seen(contents)
         fresh = []
         for k, (number, id, content) in enumerate(zip(numbers, own, contents, strict=True)):
             present = self._present.get(id)
             if present is None:
                 new = self.ids_said or content not in seen
             else:
-                said = (content, self.labels[number], self.columns.row(number))
-                new = said != (present.content, present.label, present.columns)
+                new = not self._is_there(number, content, present)
                 if not new:
-                    self._taken[content] = present.label
+                    self._kept[content] = present.labels
             if new:
                 fresh.append(k)
             seen.add(content)
         return fresh
+
+    def _seen(self, contents: list[bytes]) -> set[bytes]:
+        return {content for content in contents if content in self._taken or content in self._kept}
+
+    def _is_there(self, number: int, content: bytes, present: Present) -> bool:
+        """Whether an item is what comes under its id. One whose labels come from several files of one content
+        is each of these.
+        """
+        labels = self.labels[number]
+        if not self.ids_said and not self.replace and set(labels) < set(present.labels):
+            labels = present.labels
+        return (content, labels, self.columns.row(number)) == (
+            present.content,
+            present.labels,
+            present.columns,
+        )
 
     @cached_property
     def _replaceable(self) -> Set[Id]:
@@ -212,13 +231,20 @@ class Source:
                     self.rejects.append(Reject(name, reasons[contents[k]]))
                 else:
                     self.skipped.append(name)
-                    here = self.labels[numbers[k]]
-                    kept = self._taken.get(contents[k], here)
-                    if here is not None and here != kept:
-                        self.conflicts.append(LabelConflict(name, here, kept))
+                    self._same_content(name, self.labels[numbers[k]], contents[k])
         if self._present:
             self._replace([numbers[k] for k in taken])
         return taken
+
+    def _same_content(self, name: str, labels: LabelSet, content: bytes) -> None:
+        """Tell of what is skipped if it has labels that the item with its content has not."""
+        if content in self._kept:
+            if not set(labels) <= set(self._kept[content]):
+                self.conflicts.append(LabelConflict(name, labels, self._kept[content]))
+        elif not set(labels) <= set(self._taken[content]):
+            both = joined_labels(self._taken[content], labels)
+            self._taken[content] = self.joined_labels[content] = both
+            self.joined.append(JoinedLabels(name, both))
 
     def _replace(self, numbers: list[int]) -> None:
         """Note which items of the collection these replace; refused unless the caller wants it."""
@@ -256,7 +282,7 @@ class Source:
 class VectorSource(Source):
     """Rows of a matrix that has a shape and gives slices: in memory, memory-mapped, or in a table."""
 
-    def __init__(self, X: Any, place: str | None, names: Sequence[str], labels: Sequence[Label]) -> None:
+    def __init__(self, X: Any, place: str | None, names: Sequence[str], labels: Sequence[LabelSet]) -> None:
         super().__init__(place, names, labels)
         self.X = X
         self.width = X.shape[1]
@@ -288,7 +314,7 @@ class ImageSource(Source):
     """Files, or pictures in memory, that the extractor turns into vectors."""
 
     def __init__(
-        self, images: Iterable[Any], place: str | None, names: Sequence[str], labels: Sequence[Label]
+        self, images: Iterable[Any], place: str | None, names: Sequence[str], labels: Sequence[LabelSet]
     ) -> None:
         super().__init__(place, names, labels)
         self.images = images
@@ -374,7 +400,8 @@ def open_source(
 ) -> Source:
     """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
 
-    ``labels`` are one an item (None for an item without), or a CSV or JSONL file that says them by name.
+    ``labels`` are one an item (None for an item without), a list of labels for each item, an indicator matrix
+    (n × number of labels), or a CSV or JSONL file that says them by name.
     ``names`` replace those that follow from the source. ``ids`` are one an item, or the name of the column
     that holds them. ``columns`` are values by name, one an item, or the names of those to keep. ``prefix`` is
     put before the paths that are ids of files.
@@ -499,34 +526,60 @@ def _looks_like_image(path: Path) -> bool:
     return head.startswith(starts) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
 
 
-def _labels_of(collection: Collection, n: int) -> list[Label]:
+def _labels_of(collection: Collection, n: int) -> list[LabelSet]:
     y = collection.y
     if y is None:
-        return [None] * n
-    if y.ndim != 1:
-        raise DatabaseError("Items with several labels are not supported; give one label an item.")
+        return [()] * n
+    if y.ndim == 2:
+        return _of_indicators(y, collection.class_names)
     if collection.class_names is not None:
-        names = [plain_label(name) for name in collection.class_names]
-        return [None if k == -1 else names[int(k)] for k in y]
-    return [plain_label(label) for label in y.tolist()]
+        sets = [label_set(name) for name in collection.class_names]
+        return [() if k == -1 else sets[int(k)] for k in y]
+    return label_sets(y.tolist())
 
 
-def _labels_for(names: list[str], labels: Any) -> list[Label]:
+def _of_indicators(Y: Any, names: Sequence[Any] | None) -> list[LabelSet]:
+    """Labels by an indicator matrix, whose columns have ``names``, or are numbered."""
+    from sihash.hashing.row_labels import read_labels
+
+    found = read_labels(Y, Y.shape[0])
+    columns = range(Y.shape[1]) if names is None else [plain_label(name) for name in names]
+    if None in columns:
+        raise DatabaseError("One of the labels that name the columns of the indicator matrix is empty.")
+    ends = np.cumsum(found.counts).tolist()
+    flat = found.flat.tolist()
+    return [
+        joined_labels(columns[k] for k in flat[end - n : end])
+        for end, n in zip(ends, found.counts.tolist(), strict=True)
+    ]
+
+
+def _labels_for(names: list[str], labels: Any) -> list[LabelSet]:
     """Labels of the caller, or of a table that says them by name."""
     if is_label_file(labels):
         return labels_by_name(Path(labels).expanduser(), names)
     return _given_labels(labels, len(names))
 
 
-def _given_labels(labels: Any, n: int) -> list[Label]:
-    """Labels of the caller: one for all (``repeat(label)`` if text would name a file), one an item, none."""
+def _given_labels(labels: Any, n: int) -> list[LabelSet]:
+    """Labels of the caller: one for all (``repeat(label)`` if text would name a file), one or several an
+    item, none.
+    """
     if isinstance(labels, repeat):
-        labels = next(labels)
+        return [label_set(next(labels))] * n
     if labels is None or isinstance(labels, str | int):
-        return [plain_label(labels)] * n
-    values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        return [label_set(labels)] * n
+    shape: tuple[int, ...] = getattr(labels, "shape", ())
+    if len(shape) == 2 and shape[1] != 1:
+        if shape[0] != n:
+            raise DatabaseError(f"Expected a row of labels an item, got {shape[0]} rows for {n} items.")
+        names = list(labels.columns) if hasattr(labels, "columns") else None
+        return _of_indicators(labels, names)
+    values = np.ravel(labels).tolist() if len(shape) == 2 else None
+    if values is None:
+        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     if len(values) != n:
         raise DatabaseError(f"Expected as many labels as items, got {len(values)} labels for {n} items.")
     if getattr(getattr(labels, "dtype", None), "kind", "") in ("i", "u"):
-        return [None if value == -1 else value for value in values]  # whole numbers, every one
-    return [plain_label(label) for label in values]
+        return [() if value == -1 else (value,) for value in values]  # whole numbers, every one
+    return label_sets(values)

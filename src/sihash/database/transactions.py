@@ -13,13 +13,22 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database import kept_versions, learning, relabelled, segments, small_segments, training_vectors
-from sihash.database.answers import AddReport, CompactReport, Id, RelabelReport, RemoveReport, UndoReport
+from sihash.database.answers import (
+    AddReport,
+    CompactReport,
+    Id,
+    LabelSet,
+    RelabelReport,
+    RemoveReport,
+    UndoReport,
+)
 from sihash.database.catalogue import FORMAT, Catalogue
 from sihash.database.columns import check_kinds, joined
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import largest_number
-from sihash.database.label_text import plain_label
+from sihash.database.label_table import LabelTable
+from sihash.database.label_text import joined_labels, label_set
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.present import Collected, ids_of_numbers
@@ -74,7 +83,7 @@ def create(
         sketcher = Sketcher.made(_mean(new))
         writer.finish(new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
-        hasher.set_params(n_bits=n_bits or n_bits_for(len(set(training.labels))))
+        hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
         whole = source.whole()
         if whole is not None and len(whole) == len(training.ids):
             X = whole
@@ -102,8 +111,8 @@ def create(
         if copy is not None:
             writer.adopt(training_vectors.KIND, copy, version=1)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
-        label_of = {number: json.loads(text) for number, text in writer.catalogue.rows("classes")}
-        weights = learn_weights(hasher, sketcher, places.only(training.ids, X), label_of, left_out)
+        table = LabelTable(writer.catalogue.rows("classes"))
+        weights = learn_weights(hasher, sketcher, places.only(training.ids, X), table, left_out)
         n = sum(len(segment.ids) for segment in new)
         details = {**_about(source, 0, n), "strategy": "create", "n_training": len(training.ids)}
         details |= {"words": 1, "first_new": n, "model": models.result()["hash"].sha256.hex()}
@@ -121,18 +130,17 @@ def _mean(new: list[Segment]) -> Array:
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
     """The rows of a creation to learn from, from its own transaction, and how many are labelled."""
     rows = catalogue.execute("SELECT id, class FROM items WHERE class IS NOT NULL ORDER BY id")
-    label_of = {number: json.loads(text) for number, text in catalogue.rows("classes")}
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     numbers = np.array([row[1] for row in rows], dtype=np.int64)
-    chosen = learning.sample(ids, numbers, budget)
-    classes = numbers[chosen]
-    return Training(ids[chosen], classes, [label_of[int(number)] for number in classes]), len(ids)
+    return learning.training_of(ids, numbers, LabelTable(catalogue.rows("classes")), budget), len(ids)
 
 
 def _report(version: int, source: Source, first: int, n: int) -> AddReport:
     added: list[Id] = [*range(first, first + n)] if source.ids is None else source.taken_ids
     replaced = [present.id for present in source.replaced]
-    return AddReport(version, added, source.skipped, source.rejects, replaced, source.conflicts)
+    return AddReport(
+        version, added, source.skipped, source.rejects, replaced, source.conflicts, source.joined
+    )
 
 
 def _why(source: Source) -> str:
@@ -206,16 +214,52 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
     return _report(version, source, first, n)
 
 
-def remove(reader: Reader, ids: Iterable[Any] | None, labels: Iterable[Any] = ()) -> RemoveReport:
-    """Take items out of the collection, by id or by class; their files stay until a compaction."""
+def remove(reader: Reader, ids: Iterable[Any]) -> RemoveReport:
+    """Take items out of the collection; their files stay until a compaction."""
     with _changing(reader) as (writer, snapshot):
-        gone = snapshot.ids_of(labels) if ids is None else _each_once(snapshot.living(ids))
+        gone = _each_once(snapshot.living(ids))
         removed = ids_of_numbers(snapshot.catalogue, gone.tolist())
         if len(gone):
             writer.insert_removed(gone)
             writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
         version = snapshot.version
     return RemoveReport(version, removed)
+
+
+def remove_classes(reader: Reader, labels: Iterable[Any]) -> RemoveReport:
+    """Take classes out of the collection: an item loses these labels, and goes when it has no other."""
+    with _changing(reader) as (writer, snapshot):
+        chosen = snapshot.ids_of(labels)
+        after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), ())
+        gone, stays = chosen[after < 0], after >= 0
+        if len(chosen):
+            writer.insert_removed(gone)
+            _relabel(writer, snapshot, chosen[stays], after[stays])
+            n_relabelled = int(stays.sum())
+            writer.commit("remove", snapshot.version, {"n_removed": len(gone), "n_relabelled": n_relabelled})
+        removed = ids_of_numbers(snapshot.catalogue, gone.tolist())
+        changed = ids_of_numbers(snapshot.catalogue, chosen[stays].tolist())
+        version = snapshot.version
+    return RemoveReport(version, removed, changed)
+
+
+def _exchanged(
+    writer: Writer, snapshot: Snapshot, chosen: Array, before: Iterable[Any], after: LabelSet
+) -> Array:
+    """Class numbers of items after some of their labels were exchanged for others."""
+    gone = set(before)
+    sets = [
+        joined_labels((label for label in own if label not in gone), after) for own in snapshot.labels(chosen)
+    ]
+    return np.array(writer.class_numbers(sets), dtype=np.int64)
+
+
+def _relabel(writer: Writer, snapshot: Snapshot, chosen: Array, after: Array) -> Array:
+    """Note other class numbers of items; those whose class number changes by it."""
+    before = snapshot.places.classes(chosen)
+    changed = before != after
+    relabelled.insert(writer, relabelled.Relabelled(chosen[changed], before[changed], after[changed]))
+    return chosen[changed]
 
 
 def _each_once(numbers: Array) -> Array:
@@ -225,18 +269,25 @@ def _each_once(numbers: Array) -> Array:
 def relabel(
     reader: Reader, ids: Iterable[Id] | None, label: Any, labels: Iterable[Any] = ()
 ) -> RelabelReport:
-    """Give items, by id or by class, another label or none; segments stay as they are until a compaction."""
-    wanted = plain_label(label)
+    """Give items other labels, or none; segments stay as they are until a compaction.
+
+    Items by id get these labels in the place of all that they have; items of the classes ``labels`` in the
+    place of these.
+    """
+    wanted = label_set(label)
     with _changing(reader) as (writer, snapshot):
-        chosen = snapshot.ids_of(labels) if ids is None else np.unique(snapshot.living(ids))
-        before = snapshot.places.classes(chosen)
-        after = np.full(len(chosen), writer.class_number(wanted))
-        changed = before != after
-        if changed.any():
-            relabelled.insert(writer, relabelled.Relabelled(chosen[changed], before[changed], after[changed]))
-            writer.commit("relabel", snapshot.version, {"n_relabelled": int(changed.sum())})
+        if ids is None:
+            chosen = snapshot.ids_of(labels)
+            after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), wanted)
+        else:
+            chosen = np.unique(snapshot.living(ids))
+            (number,) = writer.class_numbers([wanted])
+            after = np.full(len(chosen), number)
+        changed = _relabel(writer, snapshot, chosen, after)
+        if len(changed):
+            writer.commit("relabel", snapshot.version, {"n_relabelled": len(changed)})
         version = snapshot.version
-        renamed = ids_of_numbers(snapshot.catalogue, chosen[changed].tolist())
+        renamed = ids_of_numbers(snapshot.catalogue, changed.tolist())
     return RelabelReport(version, renamed, wanted)
 
 
@@ -276,7 +327,7 @@ def compact(reader: Reader) -> CompactReport:
             no_ids = np.empty(0, dtype=np.int64)
             dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
             _delete_items(writer.catalogue, dead)
-            relabelled.fold_items(writer.catalogue, everything)
+            relabelled.fold_items(writer, everything)
             n_new = sum(_merge(writer, run, stays) for run in runs)
             merged = [segment.number for run in runs for segment in run]
             relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])

@@ -17,7 +17,7 @@ from sihash.database import learning, searching
 from sihash.database.snapshot import Snapshot
 from sihash.ranking import fit_weights
 from sihash.ranking.ranker import SMALLEST, Query
-from sihash.ranking.score import Candidates, class_log_probabilities, votes
+from sihash.ranking.score import Candidates, ItemLabels, class_log_probabilities, votes
 from sihash.threads import map_threads
 
 FOLDS = 3  # with eight it finds as many wrong labels in three times the time (docs/doctor.md)
@@ -32,15 +32,20 @@ BATCH_ITEMS = 4096  # items whose vectors are read at a time
 
 @dataclass(frozen=True)
 class Examined:
-    """Labelled items (ids ascending) of ``classes``, class numbers; ``y`` are positions among these.
+    """Labelled items (ids ascending) of ``classes``, places of labels; ``has`` says which of these each has.
 
     ``proba`` (n × n_classes) is by hash functions that did not see them, float32.
     """
 
     ids: Array
-    y: Array
+    has: Array  # n × n_classes, bool
     classes: Array
     proba: Array
+
+    def labels(self, rows: Array) -> ItemLabels:
+        """Of some of the items."""
+        has = self.has[rows]
+        return ItemLabels(np.nonzero(has)[1], has.sum(axis=1))
 
 
 @dataclass(frozen=True)
@@ -55,20 +60,23 @@ class Neighbours:
 def examine(snapshot: Snapshot) -> Examined | None:
     """Class probabilities of labelled items, or of a sample; None if there are no two classes to learn."""
     ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
-    classes, sizes = np.unique(numbers[numbers >= 0], return_counts=True)
-    classes = classes[sizes >= SMALLEST_CLASS]
+    classes = np.flatnonzero(snapshot.classes.sizes(numbers) >= SMALLEST_CLASS)
     if len(classes) < 2:
         return None
-    learnable = np.isin(numbers, classes)
-    ids, y = ids[learnable], np.searchsorted(classes, numbers[learnable])
-    rows = some(len(ids), min(MOST_EXAMINED, MOST_NUMBERS // len(classes)))
-    ids, y = ids[rows], y[rows]
-    sizes = np.bincount(y, minlength=len(classes))
+    learnable = np.flatnonzero(np.isin(numbers, snapshot.classes.holding(_labels(snapshot, classes))))
+    rows = learnable[some(len(learnable), min(MOST_EXAMINED, MOST_NUMBERS // len(classes)))]
+    ids, has = ids[rows], snapshot.classes.indicators(numbers[rows])[:, classes]
+    sizes = has.sum(axis=0)
     if sizes.min() < SMALLEST_CLASS:  # the sample has left too little of a class
         kept = np.flatnonzero(sizes >= SMALLEST_CLASS)
-        rows = np.isin(y, kept)
-        ids, y, classes = ids[rows], np.searchsorted(kept, y[rows]), classes[kept]
-    return Examined(ids, y, classes, _cross_validated(snapshot, ids, y, len(classes)))
+        has, classes = has[:, kept], classes[kept]
+        left = has.any(axis=1)
+        ids, has = ids[left], has[left]
+    return Examined(ids, has, classes, _cross_validated(snapshot, ids, has))
+
+
+def _labels(snapshot: Snapshot, places: Array) -> list[str | int]:
+    return [snapshot.classes.labels[place] for place in places]
 
 
 def some(n: int, most: int) -> Array:
@@ -76,8 +84,9 @@ def some(n: int, most: int) -> Array:
     return np.arange(n) if n <= most else np.sort(np.random.RandomState(0).choice(n, most, replace=False))
 
 
-def _cross_validated(snapshot: Snapshot, ids: Array, y: Array, n_classes: int) -> Array:
-    proba = np.zeros((len(ids), n_classes), dtype=np.float32)
+def _cross_validated(snapshot: Snapshot, ids: Array, has: Array) -> Array:
+    proba = np.zeros(has.shape, dtype=np.float32)
+    y = np.where(has, has.sum(axis=0), len(has) + 1).argmin(axis=1)  # the rarest label stands for an item
     from sklearn.base import clone  # not at every start
 
     fold, estimator = _folds(y), snapshot.estimator()
@@ -88,7 +97,7 @@ def _cross_validated(snapshot: Snapshot, ids: Array, y: Array, n_classes: int) -
         hasher = clone(estimator).set_params(
             n_anchors=min(estimator.n_anchors, int(rows.sum())), codebook="learned"
         )
-        hasher.fit(snapshot.vectors(ids[rows]), y[rows])
+        hasher.fit(snapshot.vectors(ids[rows]), [np.flatnonzero(own).tolist() for own in has[rows]])
         for part in np.array_split(np.flatnonzero(fold == own), 1 + len(ids) // MOST_ASKED):
             if len(part):
                 proba[np.ix_(part, hasher.classes_)] = hasher.predict_proba(snapshot.vectors(ids[part]))
@@ -106,7 +115,7 @@ def _folds(y: Array) -> Array:
 
 def neighbours(snapshot: Snapshot, ids: Array, classes: Array) -> list[Neighbours]:
     """The nearest other items of each, by the searches of the database."""
-    position = np.full(len(snapshot.classes) + 1, -1)  # its last stands for no label, whose number is −1
+    position = np.full(len(snapshot.classes.labels), -1)
     position[classes] = np.arange(len(classes))
     ranker = snapshot.ranker
 
@@ -115,8 +124,11 @@ def neighbours(snapshot: Snapshot, ids: Array, classes: Array) -> list[Neighbour
         cosines = ranker.cosines_of(query.vector, found)
         order = np.lexsort((found, -cosines))
         found, cosines = found[order], cosines[order]
-        own = position[snapshot.places.classes(found)]
-        labelled = Candidates(cosines[own >= 0], own[own >= 0], np.empty((0, 0)))
+        flat, counts = snapshot.classes.apart(snapshot.places.classes(found))
+        own, items = position[flat], np.repeat(np.arange(len(found)), counts)
+        counts = np.bincount(items[own >= 0], minlength=len(found))
+        labels = ItemLabels(own[own >= 0], counts[counts > 0])
+        labelled = Candidates(cosines[counts > 0], labels, np.empty((0, 0)))
         return Neighbours(found[:NEAREST], cosines[:NEAREST], labelled)
 
     out: list[Neighbours] = []
@@ -132,15 +144,16 @@ def most_doubtful(examined: Examined) -> Array:
     n = len(examined.ids)
     if n <= MOST_ASKED:
         return np.arange(n)
-    own = examined.proba[np.arange(n), examined.y]
+    own = np.where(examined.has, examined.proba, 0).max(axis=1)
     return np.union1d(np.argsort(own, kind="stable")[: MOST_ASKED - N_WEIGHED], some(n, N_WEIGHED))
 
 
 def mixed(examined: Examined, asked: Array, found: list[Neighbours]) -> tuple[Array, Array]:
     """log r (n × n_classes) of the items at places ``asked`` by margins and neighbours; then the votes."""
     log_p = np.log(np.maximum(examined.proba[asked], SMALLEST))
-    y, n_classes = examined.y[asked], log_p.shape[1]
+    n_classes = log_p.shape[1]
     weighed = np.searchsorted(asked, some(len(examined.ids), N_WEIGHED))
-    weights = fit_weights(log_p[weighed], y[weighed], [found[k].labelled for k in weighed])
+    y = examined.labels(asked[weighed])
+    weights = fit_weights(log_p[weighed], y, [found[k].labelled for k in weighed])
     shares = np.array([votes(each.labelled, n_classes, weights.sharpness) for each in found])
     return class_log_probabilities(log_p, shares, weights), shares

@@ -24,13 +24,14 @@ from sihash.database.answers import UpdateReport
 from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
+from sihash.database.label_table import relevance_labels
 from sihash.database.learning import Training
 from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Log, Snapshot
-from sihash.database.writer import UPDATER, disk_errors_told, write_models, writing
+from sihash.database.writer import PATIENCE, UPDATER, disk_errors_told, write_models, writing
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
@@ -162,12 +163,8 @@ def _came_later(log: Log, segment: Segment) -> bool:
 
 
 def _training(snapshot: Snapshot) -> Training:
-    """The labelled items, or of many a fair sample."""
-    ids, numbers = snapshot.places.live_ids(), snapshot.places.live_classes()
-    ids, numbers = ids[numbers >= 0], numbers[numbers >= 0]
-    chosen = learning.sample(ids, numbers, snapshot.meta["training_rows"])
-    classes = numbers[chosen]
-    return Training(ids[chosen], classes, [snapshot.classes[number] for number in classes.tolist()])
+    places, budget = snapshot.places, snapshot.meta["training_rows"]
+    return learning.training_of(places.live_ids(), places.live_classes(), snapshot.classes, budget)
 
 
 def _n_labelled(snapshot: Snapshot) -> int:
@@ -218,13 +215,14 @@ def _load_training_state(
 
     hasher = UpdatableHashFunctions.from_file(root / file.path)
     ids = np.array(hasher.ids_, dtype=np.int64)
-    order = np.argsort(ids)
-    known = np.isin(ids[order], training.ids)  # the others are about to go, and are read for that
-    vectors = np.empty((len(ids), snapshot.width), dtype=np.float32)
-    vectors[order[known]] = X[np.searchsorted(training.ids, ids[order[known]])]
-    gone = order[~known]
-    vectors[gone] = training_vectors.read(root, catalogue, snapshot.places, ids[gone], snapshot.width)
-    return hasher.attach_vectors(vectors)
+    known = np.isin(ids, training.ids)  # the others are about to go, and are read for that
+    gone = np.sort(ids[~known])
+    places = np.empty(len(ids), dtype=np.intp)
+    places[known] = np.searchsorted(training.ids, ids[known])
+    places[~known] = len(X) + np.searchsorted(gone, ids[~known])
+    if len(gone):
+        X = np.concatenate([X, training_vectors.read(root, catalogue, snapshot.places, gone, snapshot.width)])
+    return hasher.attach_vectors(X[places])
 
 
 def _n_since_weights(snapshot: Snapshot, hasher: UpdatableHashFunctions, report: UpdateReport) -> float:
@@ -259,7 +257,7 @@ def _compare(
     """
     hasher, before = version.hasher, snapshot.hasher
     chosen = np.sort(np.random.RandomState(0).permutation(len(training.ids))[:COMPARED_ITEMS])
-    some, labels = X[chosen], [str(training.labels[k]) for k in chosen]
+    some, labels = X[chosen], relevance_labels([training.labels[k] for k in chosen])
     hashers = {"passive": before, report.strategy: hasher}
     if scratch and report.strategy != "relearn":
         hashers["scratch"] = learning.fit(snapshot.estimator(), X, training)
@@ -276,9 +274,12 @@ def _compare(
 
 def _new_classes_are_worse(before: HashFunctions, hasher: UpdatableHashFunctions) -> list[str]:
     """A sentence, if items of new classes are recognised clearly less often than the others."""
-    y, right = hasher.left_out_hits()
     known = {str(label) for label in before.classes_.tolist()}
-    is_new = np.array([str(label) not in known for label in hasher.classes_.tolist()])[y]
+    is_new_class = np.array([str(label) not in known for label in hasher.classes_.tolist()])
+    if not is_new_class.any():
+        return []
+    y, right = hasher.left_out_hits()
+    is_new = is_new_class[y]
     if not is_new.any() or is_new.all():
         return []
     new, old = right[is_new].mean(), right[~is_new].mean()
@@ -297,16 +298,16 @@ def _old_codes_are_worse(
     left_out: Array, training: Training, chosen: Array, stored: Array, again: Array
 ) -> list[str]:
     """A sentence, if queries find clearly more among codes that are made again than among those stored."""
-    label_of = dict(zip(training.ids.tolist(), map(str, training.labels), strict=True))
+    labels_of = dict(zip(training.ids.tolist(), training.labels, strict=True))
     items = ~np.isin(training.ids[chosen], left_out["id"])  # no query is to find itself
-    asked = np.flatnonzero([int(number) in label_of for number in left_out["id"]])
+    asked = np.flatnonzero([int(number) in labels_of for number in left_out["id"]])
     if not len(asked) or not items.any():
         return []
     queries = pack(sign(left_out["margins"][asked]))
-    query_labels = [label_of[int(number)] for number in left_out["id"][asked]]
-    item_labels = [label_of[int(number)] for number in training.ids[chosen[items]]]
+    every = [labels_of[int(number)] for number in (*left_out["id"][asked], *training.ids[chosen[items]])]
+    labels, n = relevance_labels(every), len(asked)
     old, new = (
-        against_database(queries, query_labels, codes[items], item_labels).mAP for codes in (stored, again)
+        against_database(queries, labels[:n], codes[items], labels[n:]).mAP for codes in (stored, again)
     )
     if new - old <= PAYS:
         return []
@@ -325,7 +326,8 @@ def _switch(
 
     Additions may have merged segments that have new codes: what they became is encoded, too.
     """
-    with writing(root, updating=True, of=catalogue, keep={file.path for file in version.files}) as writer:
+    keep = {file.path for file in version.files}
+    with writing(root, updating=True, of=catalogue, keep=keep, patience=PATIENCE) as writer:
         check_in_force(writer.catalogue, snapshot)
         if not snapshot.advance(catalogue):
             snapshot = Snapshot(root, catalogue)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -10,21 +9,22 @@ from collections.abc import Iterator, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.database import files, segments
-from sihash.database.answers import Label
+from sihash.database.answers import LabelSet
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.columns import Table, joined, write_table
 from sihash.database.errors import DatabaseBusy, DatabaseError
 from sihash.database.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
 from sihash.database.ids import to_row
+from sihash.database.label_table import LabelTable, to_json
 from sihash.database.lock import locked
 from sihash.database.progress import Progress
-from sihash.database.segments import Segment
+from sihash.database.segments import Places, Segment
 from sihash.database.sources import ItemBlock, Known, Source
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sihash.hashing.updatable import UpdatableHashFunctions
 
 WRITER, UPDATER = "writer.lock", "update.lock"
+PATIENCE = 3600.0  # seconds that an update waits for an addition to end, rather than lose what it learned
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
@@ -72,7 +73,7 @@ class Writer:
         The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
         next ones are read; one segment at a time, so that a slow disk holds up a fast source.
         """
-        class_of = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
+        table = LabelTable(self.catalogue.rows("classes"))
         written: list[Segment] = []
         waiting: list[tuple[Array, Array, Table]] = []  # of the segment being filled; class numbers
         next_id = start = first_id
@@ -95,7 +96,7 @@ class Writer:
 
             for block in source.blocks(known):
                 own_first, next_id = next_id, next_id + len(block.names)
-                numbers = self._class_numbers(block.labels, class_of)
+                numbers = self.class_numbers(block.labels, table)
                 waiting.append((block.vectors, np.array(numbers, dtype=np.int32), block.columns))
                 if next_id - start >= segments.rows_of(block.vectors.shape[1]):
                     send()
@@ -106,19 +107,36 @@ class Writer:
             if waiting:
                 send()
             arrive()
+        self._join_labels(source.joined_labels, written, table)
         return written
 
-    def class_number(self, label: Label) -> int:
-        """The number of a label, known or new; −1 for none."""
-        known = {json.loads(text): number for number, text in self.catalogue.rows("classes")}
-        return self._class_numbers([label], known)[0]
+    def class_numbers(self, labels: Sequence[LabelSet], table: LabelTable | None = None) -> list[int]:
+        """Class numbers of label sets, −1 for none; the catalogue and its ``table`` take up new ones."""
+        table = LabelTable(self.catalogue.rows("classes")) if table is None else table
+        new = [own for own in dict.fromkeys(labels) if own and table.number_of(own) is None]
+        self.catalogue.insert("classes", [(table.enter(own), to_json(own)) for own in new])
+        number_of = {own: -1 if not own else table.number_of(own) for own in set(labels)}
+        return [cast(int, number_of[own]) for own in labels]
 
-    def _class_numbers(self, labels: Sequence[Label], class_of: dict[Label, int]) -> list[int]:
-        """Numbers of labels, −1 for none; ``class_of`` and the catalogue take up new ones."""
-        new = [label for label in dict.fromkeys(labels) if label is not None and label not in class_of]
-        class_of |= {label: len(class_of) + k for k, label in enumerate(new)}
-        self.catalogue.insert("classes", [(class_of[label], json.dumps(label)) for label in new])
-        return [-1 if label is None else class_of[label] for label in labels]
+    def _join_labels(self, labels: dict[bytes, LabelSet], written: list[Segment], table: LabelTable) -> None:
+        """Give items of this operation, by their contents, further labels that came behind them."""
+        rows = list(self.catalogue.rows_in("items", "content", list(labels)))
+        rows = [row for row in rows if row[1] == self.operation]
+        numbers = self.class_numbers([labels[row[4]] for row in rows], table)
+        self.replace_classes(dict(zip((row[0] for row in rows), numbers, strict=True)))
+        places = Places(written)
+        ids = np.array([row[0] for row in rows], dtype=np.int64)
+        for segment, found, at in places.find(ids):
+            segment.classes[at] = segment.rows["class"][at] = np.array(numbers)[found]
+
+    def replace_classes(self, now: dict[int, int]) -> None:
+        """Rows of the table of items, with other class numbers in them."""
+        rows = list(self.catalogue.rows_in("items", "id", list(now)))
+        self.catalogue.set_aside("relabelled_items", (row[0] for row in rows))
+        self.catalogue.delete("items", "id IN (SELECT id FROM relabelled_items)")
+        self.catalogue.insert(
+            "items", ((i, o, None if now[i] < 0 else now[i], *rest) for i, o, _, *rest in rows)
+        )
 
     def _insert_items(self, block: ItemBlock, first_id: int, numbers: list[int]) -> None:
         """Rows of a block's items."""
@@ -206,15 +224,16 @@ def writing(
     updating: bool = False,
     of: Catalogue | None = None,
     keep: Set[str] = frozenset(),
+    patience: float = 0.0,
 ) -> Iterator[Writer]:
     """The transaction of one operation; what is not committed at the end is as if it had never been.
 
-    ``updating`` says that the caller holds the lock of updates, ``of`` what it has read, and ``keep`` which
-    files it has made already.
+    ``updating`` says that the caller holds the lock of updates, ``of`` what it has read, ``keep`` which
+    files it has made already, and ``patience`` how many seconds it waits for another writer.
     """
     with (
         disk_errors_told(root),
-        locked(root / WRITER, "is writing to it"),
+        locked(root / WRITER, "is writing to it", patience),
         closing(Catalogue(root, write=True, create=create)) as catalogue,
     ):
         if of is not None:

@@ -206,16 +206,31 @@ def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[s
     if collection.y is None:
         return None, []
     y = collection.y[kept]
+    if y.dtype == object and any(isinstance(label, list) for label in y):
+        return _indicators(y)
     if y.dtype == object and any(label is None for label in y):
         raise ValueError("Some rows have no label; give every row one, or leave those without out.")
     if collection.class_names is not None:
-        return y, collection.class_names
+        return y, [str(name) for name in collection.class_names]
     if y.ndim == 2:
         return y, [str(k) for k in range(y.shape[1])]
     classes, numbers = labels_module.encode(y)
     names = [str(c) for c in classes]
     stored = collection.names is None or collection.holds_vectors
     return (y if stored else numbers.astype(np.int64)), names
+
+
+def _indicators(y: Array) -> tuple[Array, list[str]]:
+    """Lists of labels as an indicator matrix, and the labels that its columns stand for."""
+    lists = [[] if label is None else label for label in y]
+    if not all(isinstance(own, list) for own in lists):
+        odd = next(label for label in lists if not isinstance(label, list))
+        raise ValueError(f"Some rows have lists of labels and others one, such as {odd!r}; give all lists.")
+    flat = [label for own in lists for label in own]
+    classes, numbers = labels_module.encode(labels_module.one_each(flat, len(flat)))
+    Y = np.zeros((len(lists), len(classes)), dtype=np.int8)
+    Y[np.repeat(np.arange(len(lists)), [len(own) for own in lists]), numbers] = 1
+    return Y, [str(label) for label in classes]
 
 
 def _take(X: Any, rows: Array) -> Any:

@@ -56,7 +56,7 @@ def read(path: Path, label: str | None, asked: ColumnChoice) -> Collection:
     return Collection(
         "a table of vectors" if files is None else "a table of files",
         _vectors(columns[vector], path) if vector else _contents(path.parent, files or []),
-        None if label is None else object_array([None if v == "" else v for v in columns[label]]),
+        None if label is None else object_array([_labels(v) for v in columns[label]]),
         np.zeros(n, dtype=bool),
         lambda: fingerprint(path),
         names=files if name is None else ["" if v is None else str(v) for v in columns[name]],
@@ -155,6 +155,17 @@ def _vectors(values: list[Any], path: Path) -> Array:
             return np.array(rows, dtype=np.float64).astype(np.float32)
     except OverflowError:
         raise ValueError(f"The vectors in {path} hold whole numbers beyond the range of floats.") from None
+
+
+def _labels(value: Any) -> Any:
+    """The label in a cell; a list of labels is written as JSON, as vectors are."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        return found if isinstance(found, list) else value
+    return None if value == "" else value
 
 
 def _path(value: Any, row: int, path: Path) -> str:

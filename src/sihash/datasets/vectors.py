@@ -22,7 +22,10 @@ BATCH_ROWS = 8192  # of a table, decoded at a time
 Result = TypeVar("Result")
 
 PREFIX = "column."  # before the name of a column in a file of ours, where the name has a meaning there
-NPZ_OWN = ("X", "y", "id", "ids", "name", "names", "codes", "n_bits", "class_names", "json")
+NPZ_OWN = (
+    *("X", "y", "Y", "id", "ids", "name", "names"),
+    *("codes", "n_bits", "class_names", "label_names", "json"),
+)
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 LABEL_COLUMNS = ("y", "label", "labels", "class", "target", "category")
 VECTOR_COLUMNS = ("X", "vector", "embedding", "features")
@@ -47,13 +50,15 @@ def is_npz(path: Path) -> bool:
 def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
     """``X`` and perhaps ``y``; or ``X_train``, ``X_test`` and their labels. ``class_names`` if there.
 
-    Indicators of several labels may be called ``Y_train`` and ``Y_test``.
+    Indicators of several labels may be called ``Y``, or ``Y_train`` and ``Y_test``. Their columns are
+    numbered, or named by ``class_names`` (as text) or ``label_names`` (as they are).
 
     Beside ``X``, arrays with a value per row are columns (``id`` or ``ids`` and ``name`` or ``names`` have
     their meaning); what is missing in ``price`` is marked in ``price.missing``.
     """
     arrays = _npz_arrays(path)
-    names = [str(name) for name in arrays["class_names"].tolist()] if "class_names" in arrays else None
+    coded = set(arrays["json"].tolist()) if "json" in arrays else set()
+    names = _class_names(arrays, coded)
     others: dict[str, Any] = {"class_names": names, "fingerprint": lambda: fingerprint(path)}
     if "X_train" in arrays and "X_test" in arrays:
         train, test = (
@@ -67,16 +72,19 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
         raise ValueError(
             f"{path} holds {', '.join(arrays)}; expected an array X (and y), or X_train and X_test (and y_…)."
         )
-    X, y = arrays["X"], arrays.get("y")
+    indicators = arrays.get("Y") if getattr(arrays.get("Y"), "ndim", 0) == 2 else None
+    X, y = arrays["X"], arrays.get("y", indicators)
     _check(X, y, path)
     _check_classes(y, names, path)
-    coded = set(arrays["json"].tolist()) if "json" in arrays else set()
 
     def values(name: str) -> Any:
         """An array with None where it is marked as missing."""
         found, missing = arrays[name], arrays.get(f"{name}.missing")
+        if missing is not None and missing.shape != found.shape:
+            raise ValueError(f"{path} must have a mark in {name}.missing for each value of {name}.")
         if name in coded:
-            return [None if gone else json.loads(v) for v, gone in _marked(found, missing)]
+            what = f"{name} in {path}"
+            return [None if gone else _from_json(v, what) for v, gone in _marked(found, missing)]
         return found if missing is None else [None if gone else v for v, gone in _marked(found, missing)]
 
     every = [n for n, v in arrays.items() if v.shape == (len(X),) and not _is_mark(n, arrays)]
@@ -99,18 +107,40 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
     )
 
 
+def _class_names(arrays: dict[str, Array], coded: set[str]) -> list[Any] | None:
+    if "label_names" in arrays:
+        names = arrays["label_names"].tolist()
+        return [json.loads(name) for name in names] if "label_names" in coded else names
+    return [str(name) for name in arrays["class_names"].tolist()] if "class_names" in arrays else None
+
+
 def _marked(found: Array, missing: Array | None) -> Iterable[tuple[Any, bool]]:
     marks = [False] * len(found) if missing is None else missing.tolist()
     return zip(found.tolist(), marks, strict=True)
+
+
+def _from_json(text: Any, what: str) -> Any:
+    """A value of an export."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(f"{what} is marked as JSON and holds {str(text)[:80]!r}.") from None
 
 
 def _is_mark(name: str, arrays: dict[str, Array]) -> bool:
     return name.endswith(".missing") and name.removesuffix(".missing") in arrays
 
 
-def _check_classes(y: Array | None, names: list[str] | None, path: Path) -> None:
-    """Labels beside ``class_names`` are positions in them, −1 for none."""
-    if y is None or names is None or y.ndim != 1:
+def _check_classes(y: Array | None, names: list[Any] | None, path: Path) -> None:
+    """Labels beside ``class_names`` are positions in them, −1 for none, or indicators with a column each."""
+    if y is None or names is None:
+        return
+    if y.ndim == 2:
+        if y.shape[1] != len(names):
+            raise ValueError(
+                f"{path} has labels as an indicator matrix of {y.shape[1]} columns and names of {len(names)} "
+                "labels; give a name for each column."
+            )
         return
     if y.dtype.kind not in "iub" and not (y.dtype.kind == "f" and (y == np.floor(y)).all()):
         odd = y[y != np.floor(y)][0] if y.dtype.kind == "f" else y[0]
@@ -235,7 +265,9 @@ def read_table(
 
     def values(name: str) -> list[Any]:
         found = table.column(name).to_pylist()
-        return [None if v is None else json.loads(v) for v in found] if name in coded else found
+        if name not in coded:
+            return found
+        return [None if v is None else _from_json(v, f"{name} in {path}") for v in found]
 
     return Collection(
         "Parquet or Arrow",
@@ -261,7 +293,8 @@ def _is_passed_over(field: Any) -> bool:
 
 def _labels_array(values: list[Any]) -> Array:
     """Labels of one type as an array of it, else, and where some are missing, as objects."""
-    return object_array(values) if len({type(v) for v in values}) > 1 else np.array(values)
+    kinds = {type(v) for v in values}
+    return object_array(values) if len(kinds) > 1 or list in kinds else np.array(values)
 
 
 def is_text(kind: Any) -> bool:
@@ -289,8 +322,15 @@ class TableRows:
     def _read(self) -> Iterator[Array]:
         import pyarrow
 
-        for batch in self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self._column]):
-            batch.validate(full=True)
+        batches = self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self._column])
+
+        def read(_: Any) -> Any:
+            batch = next(batches, None)
+            if batch is not None:
+                batch.validate(full=True)
+            return batch
+
+        while (batch := _told(self._path, read)) is not None:
             yield _matrix(pyarrow.chunked_array([batch.column(0)]), self._what)
 
     def __len__(self) -> int:
@@ -359,6 +399,8 @@ def _vector_column(schema: Any, path: Path) -> str:
         return any(is_a(kind) for is_a in lists) and any(is_a(kind.value_type) for is_a in numbers)
 
     found = [field.name for field in schema if is_vectors(field.type)]
+    if len(found) > 1:  # numbers of several labels are lists, too
+        found = [name for name in found if name not in LABEL_COLUMNS]
     named = [name for name in VECTOR_COLUMNS if name in found]
     if len(found) == 1 or named:
         return str((named or found)[0])

@@ -75,10 +75,11 @@ def compare(
         Of the ranking by learned codes, measured on the same items and queries.
     X : array, n × d
         The vectors of the items.
-    y : integer array (n,)
-        Their class numbers, −1 for an item without a label, which is never relevant.
-    queries, query_labels : arrays (n_queries × d and n_queries)
-        Those that ask, and their class numbers.
+    y : integer array (n,), or bool (n × n_labels)
+        Their class numbers, −1 for an item without a label, which is never relevant; or which labels they
+        have, where they may have several. LDA then learns the rarest of an item's labels.
+    queries, query_labels : arrays (n_queries × d and n_queries), or bool (n_queries × n_labels)
+        Those that ask, and their class numbers or labels.
     code_bytes : int
         Bytes of a learned code, which product quantisation gets too.
     own : integer array (n_queries,), optional
@@ -87,15 +88,15 @@ def compare(
     note : str
         Handed on.
     """
-    X, y = np.asarray(X, dtype=np.float32), np.asarray(y, dtype=np.int64)
+    X, y = np.asarray(X, dtype=np.float32), np.asarray(y)
     queries = np.ascontiguousarray(queries, dtype=np.float32)
-    labels = np.asarray(query_labels, dtype=np.int64)
+    labels = np.asarray(query_labels)
     own = np.full(len(queries), -1) if own is None else np.asarray(own, dtype=np.int64)
     _check(X, y, queries, labels, own)
     order = _content_order(X, y)
     X, y, own = X[order], y[order], np.append(np.argsort(order), -1)[own]
     rows, skipped, scores = [own_row], {}, None
-    for name, make in _alternatives(X, y, own, code_bytes):
+    for name, make in _alternatives(X, _rarest(y), own, code_bytes):
         try:
             alternative = make()
         except Unavailable as reason:
@@ -142,6 +143,13 @@ def _alternatives(
     yield "LDA's label", lambda: LdaLabel(X, y, learned)
 
 
+def _rarest(y: Array) -> Array:
+    """Class numbers; the rarest of the labels of items that have several, −1 for those that have none."""
+    if y.ndim == 1:
+        return y
+    return np.where(y.any(axis=1), np.where(y, y.sum(axis=0), len(y) + 1).argmin(axis=1), -1)
+
+
 def _content_order(X: Array, y: Array) -> Array:
     """An order that follows from what the items are, not from where they are stored, and means nothing.
 
@@ -165,24 +173,25 @@ def ranked_scores(
     with indicators (n × n_labels, bool) as labels, relevant is what has a label in common.
     """
     size = max(1, BLOCK_SCORES // len(y))
+    distinct, which = np.unique(y, axis=0, return_inverse=True)
+    which = which.reshape(-1)
 
     def ranked(start: int) -> tuple[Array, Array, Array]:
         rows = slice(start, start + size)
         block = np.array(scores(queries[rows]), dtype=np.float32)
-        relevant = _relevant(labels[rows], y)
+        relevant = relevant_to(labels[rows], distinct)[:, which]
         itself = np.flatnonzero(own[rows] >= 0)
         block[itself, own[rows][itself]] = -np.inf  # in the last place, and not relevant: as if not there
         relevant[itself, own[rows][itself]] = False
-        classes = labels[rows] if labels.ndim == 1 else np.zeros(len(block), dtype=np.int64)
-        return in_order(block, relevant), relevant.sum(axis=1), classes
+        return in_order(block, relevant), relevant.sum(axis=1), labels[rows]
 
     tally = RankedTally()
     fold_threads(ranked, range(0, len(queries), size), lambda _, block: tally.add(*block))
     return tally.scores()
 
 
-def _relevant(asked: Array, y: Array) -> Array:
-    """Which items are relevant to which queries (n_queries × n, bool)."""
+def relevant_to(asked: Array, y: Array) -> Array:
+    """Which items are relevant to which queries (n_queries × n, bool): the same class, a label in common."""
     if y.ndim == 2:
         return asked.astype(np.float32) @ y.T.astype(np.float32) > 0
     return (asked[:, None] == y) & (y >= 0)

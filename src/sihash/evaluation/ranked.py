@@ -106,34 +106,39 @@ class RankedTally:
 
     def __init__(self) -> None:
         self._figures: list[Array] = []  # P@1, P@10, AP: 3 × queries
-        self._classes: list[Array] = []
-        self._n_left_out = 0
+        self._classes: list[tuple[Array, Array]] = []  # queries, and a class of each
+        self._n_queries = self._n_left_out = 0
 
     def add(self, relevant: Array, n_relevant: Array, classes: Array) -> None:
         """Add queries: ``relevant`` (bool, n_queries × n_ranked) says of each what it found, best first.
 
         The ranking is the caller's, ties included: they must not be broken by the order of the items. It
         may end early: of the ``n_relevant`` items (n_queries,) that there are to find, those that are not
-        in it count as never found. ``classes`` (n_queries,) are the class numbers of the queries.
+        in it count as never found. ``classes`` (n_queries,) are the class numbers of the queries, or say
+        which labels they have (bool, n_queries × n_labels): a query counts for each of its labels.
         """
         asked = n_relevant > 0
+        own = classes[asked]
+        queries, numbers = np.nonzero(own) if own.ndim == 2 else (np.arange(len(own)), own)
+        self._classes.append((self._n_queries + queries, numbers))
+        self._n_queries += len(own)
         self._n_left_out += int(np.sum(~asked))
-        self._classes.append(classes[asked])
         self._figures.append(_figures(relevant[asked], n_relevant[asked]))
 
     def scores(self) -> RankedScores:
         """Of all queries so far."""
         figures = np.concatenate([np.empty((3, 0)), *self._figures], axis=1)
-        classes = np.concatenate([np.empty(0, dtype=np.int64), *self._classes])
-        p_at_1, p_at_10, mean_ap = figures.mean(axis=1).tolist() if len(classes) else [float("nan")] * 3
+        none = np.empty(0, dtype=np.int64)
+        queries, classes = (np.concatenate(each) for each in zip((none, none), *self._classes, strict=True))
+        p_at_1, p_at_10, mean_ap = figures.mean(axis=1).tolist() if self._n_queries else [float("nan")] * 3
         labels, numbers, counts = np.unique(classes, return_inverse=True, return_counts=True)
-        means = np.array([np.bincount(numbers, row, len(labels)) for row in figures]) / counts
+        means = np.array([np.bincount(numbers, row[queries], len(labels)) for row in figures]) / counts
         per_class = zip(labels.tolist(), counts.tolist(), *means.tolist(), strict=True)
         return RankedScores(
             p_at_1=p_at_1,
             p_at_10=p_at_10,
             map=mean_ap,
-            n_queries=len(classes),
+            n_queries=self._n_queries,
             n_left_out=self._n_left_out,
             per_class=tuple(ClassScores(*row) for row in per_class),
         )

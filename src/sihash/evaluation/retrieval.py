@@ -11,6 +11,8 @@ The conventions, for every number in this package:
   and average precision@k are the expected values when each group of ties is shuffled: exact, free of luck.
   Average precision@k is ``Σ_{i ≤ k} P@i · relevant(i) / min(k, number of relevant items)``. A database
   of fewer than k items is ranked to its end; precision@k is still divided by k.
+- **NDCG@k** is ``Σ_{i ≤ k} (2^s(i) − 1) / log₂(1 + i)``, with s(i) the number of labels that query and item i
+  have in common, divided by what the best order would have; expected over shuffled ties, too.
 - **Nothing relevant.** A query without a relevant item has no recall; it is left out of all means, but
   counted.
 - **Relevant** means the same label; for items with several labels, at least one label in common.
@@ -41,9 +43,9 @@ class RetrievalScores:
     """Means over the queries; the module states the conventions.
 
     ``precision[ρ]`` and ``recall[ρ]`` are for radius ρ, and together form the precision–recall curve;
-    ``precision_at[k]`` and ``mAP_at[k]`` are for the first k items. Without any query, all are NaN.
-    ``n_database`` is the number of items that each query was compared with; ``leaves_one_out`` says that
-    these were all other items.
+    ``precision_at[k]``, ``mAP_at[k]`` and ``NDCG_at[k]`` are for the first k items. Without any query, all
+    are NaN. ``n_database`` is the number of items that each query was compared with; ``leaves_one_out`` says
+    that these were all other items.
     """
 
     mAP: float
@@ -55,13 +57,14 @@ class RetrievalScores:
     leaves_one_out: bool
     precision_at: dict[int, float] = field(default_factory=dict)
     mAP_at: dict[int, float] = field(default_factory=dict)
+    NDCG_at: dict[int, float] = field(default_factory=dict)
 
 
 def leave_one_out(codes: Array, labels: Any, *, k: Sequence[int] = ()) -> RetrievalScores:
     """Score retrieval with each item as the query once, against all others.
 
     ``codes`` are packed uint8 (n × n_bytes). ``labels`` has one label per row, or indicators (n × n_labels, 0
-    and 1) if items have several. ``k`` are the ranks for precision@k and mAP@k.
+    and 1) if items have several. ``k`` are the ranks for precision@k, mAP@k and NDCG@k.
 
     >>> import numpy as np
     >>> leave_one_out(np.array([[0], [0], [255]], np.uint8), ["a", "a", "b"]).mAP
@@ -138,16 +141,18 @@ class _Sums:
     average_precision: float
     precision: Array
     recall: Array
-    at: Array  # (2, number of ranks): precision@k, average precision@k
+    at: Array  # (3, number of ranks): precision@k, average precision@k, NDCG@k
     n_queries: int = 0
     n_left_out: int = 0
 
-    def add(self, hits: Array, totals: Array, k: Sequence[int]) -> None:
-        """Add a block, given its relevant and all items at each exact distance (queries × radii)."""
+    def add(self, hits: Array, totals: Array, gains: Array, shared: Array, k: Sequence[int]) -> None:
+        """Add a block, given its relevant and all items at each exact distance (queries × radii), the summed
+        gains of these, and how many items share 0, 1, … labels with each query.
+        """
         asked = hits.sum(axis=1) > 0
         self.n_queries += int(asked.sum())
         self.n_left_out += int((~asked).sum())
-        hits, totals = hits[asked], totals[asked]
+        hits, totals, gains, shared = hits[asked], totals[asked], gains[asked], shared[asked]
         balls, sizes = np.cumsum(hits, axis=1), np.cumsum(totals, axis=1)
         precision = balls / np.maximum(sizes, 1)
         n_relevant = balls[:, -1:]
@@ -155,7 +160,8 @@ class _Sums:
         self.precision += precision.sum(axis=0)
         self.recall += (balls / n_relevant).sum(axis=0)
         for column, rank in enumerate(k):
-            self.at[:, column] += _at_rank(hits, totals, balls, sizes, rank)
+            self.at[:2, column] += _at_rank(hits, totals, balls, sizes, rank)
+            self.at[2, column] += _ndcg(gains, totals, sizes, shared, rank)
 
 
 def _score(
@@ -168,19 +174,22 @@ def _score(
 ) -> RetrievalScores:
     if any(rank < 1 for rank in k):
         raise ValueError(f"Ranks k start at 1, got {min(k)}.")
-    sums = _Sums(0.0, np.zeros(n_radii), np.zeros(n_radii), np.zeros((2, len(k))))
+    sums = _Sums(0.0, np.zeros(n_radii), np.zeros(n_radii), np.zeros((3, len(k))))
 
-    def count(start: int) -> tuple[Array, Array]:
+    most = int(np.bitwise_count(queries[1]).sum(axis=1).max(initial=1)) if several else 1
+
+    def count(start: int) -> tuple[Array, Array, Array, Array]:
         rows = slice(start, start + BLOCK_QUERIES)
         first_self = start if skip_self else -1
-        return _histograms(queries[0][rows], queries[1][rows], *database, several, first_self, n_radii)
+        asked = queries[0][rows], queries[1][rows]
+        return _histograms(*asked, *database, several, first_self, n_radii, most)
 
     blocks = list(range(0, len(queries[0]), BLOCK_QUERIES))
     for first in range(0, len(blocks), BLOCKS_AT_ONCE):
-        for hits, totals in map_threads(count, blocks[first : first + BLOCKS_AT_ONCE]):
-            sums.add(hits, totals, k)
+        for counted in map_threads(count, blocks[first : first + BLOCKS_AT_ONCE]):
+            sums.add(*counted, k)
     n = sums.n_queries or np.nan
-    precision_at, mAP_at = (dict(zip(k, (row / n).tolist(), strict=True)) for row in sums.at)
+    precision_at, mAP_at, NDCG_at = (dict(zip(k, (row / n).tolist(), strict=True)) for row in sums.at)
     return RetrievalScores(
         mAP=float(sums.average_precision / n),
         precision=sums.precision / n,
@@ -191,6 +200,7 @@ def _score(
         leaves_one_out=skip_self,
         precision_at=precision_at,
         mAP_at=mAP_at,
+        NDCG_at=NDCG_at,
     )
 
 
@@ -214,12 +224,33 @@ def _at_rank(hits: Array, totals: Array, balls: Array, sizes: Array, k: int) -> 
     return float((share * places).sum() / k), float(average_precision.sum())
 
 
+def _ndcg(gains: Array, totals: Array, sizes: Array, shared: Array, k: int) -> float:
+    """The sum over the queries of expected NDCG@k: each place of a group of ties has its mean gain."""
+    n = int(sizes[:, -1].max(initial=0))
+    last = min(k, n)
+    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(1 + np.arange(1, n + 1)))])
+
+    def gained(mean_gains: Array, counts: Array, ends: Array) -> Array:
+        """Σ of discounted gains over the first ``last`` places, of groups that end at ``ends``."""
+        before = np.minimum(ends - counts, last)
+        return (mean_gains * (discounts[np.minimum(ends, last)] - discounts[before])).sum(axis=1)
+
+    found = gained(gains / np.maximum(totals, 1), totals, sizes)
+    best = shared[:, ::-1]  # the most labels in common first
+    ideal = gained(np.exp2(np.arange(best.shape[1])[::-1]) - 1, best, np.cumsum(best, axis=1))
+    return float((found / ideal).sum())
+
+
 @numba.njit(nogil=True, cache=True)
-def _histograms(queries, query_tags, items, item_tags, several, first_self, n_radii):  # type: ignore[no-untyped-def]
-    """Relevant and all items at each distance from each query; query q is item ``first_self + q`` if ≥ 0."""
+def _histograms(queries, query_tags, items, item_tags, several, first_self, n_radii, most):  # type: ignore[no-untyped-def]
+    """Relevant and all items at each distance from each query, and their summed gains 2^s − 1, s labels in
+    common; then how many items have s = 0 … ``most``. Query q is item ``first_self + q`` if that is ≥ 0.
+    """
     n_queries, n_words = queries.shape
     hits = np.zeros((n_queries, n_radii), dtype=np.int32)
     totals = np.zeros((n_queries, n_radii), dtype=np.int32)
+    gains = np.zeros((n_queries, n_radii), dtype=np.float64)
+    shared = np.zeros((n_queries, most + 1), dtype=np.int32)
     for q in range(n_queries):
         itself = first_self + q if first_self >= 0 else -1
         for i in range(len(items)):
@@ -228,11 +259,14 @@ def _histograms(queries, query_tags, items, item_tags, several, first_self, n_ra
                 for w in range(n_words):
                     distance += popcount(queries[q, w] ^ items[i, w])
                 totals[q, distance] += 1
+                common = 0
                 if several:
-                    shared = np.uint64(0)
                     for w in range(query_tags.shape[1]):
-                        shared |= query_tags[q, w] & item_tags[i, w]
-                    hits[q, distance] += shared != 0
+                        common += popcount(query_tags[q, w] & item_tags[i, w])
                 elif query_tags[q, 0] == item_tags[i, 0]:
+                    common = 1
+                shared[q, common] += 1
+                if common:
                     hits[q, distance] += 1
-    return hits, totals
+                    gains[q, distance] += 2.0**common - 1
+    return hits, totals, gains, shared

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sihash.experiments.field import HASHERS, KIND, METHODS, VECTORS
-from sihash.experiments.records import Record, Records
+from sihash.experiments.field import HASHERS, KIND, METHODS, SEARCH, SEARCH_LABEL, VECTORS
+from sihash.experiments.records import Record, Records, made_by
 from sihash.experiments.report import STYLE, html_table, inline_svg
 from sihash.experiments.tables import Cell, ResultTable, TableRow, ids, numbers, title_of
 
-LABELS = {**{name: each.label for name, each in HASHERS.items()}, **VECTORS}
+LABELS = {SEARCH: SEARCH_LABEL, **{name: each.label for name, each in HASHERS.items()}, **VECTORS}
 NOTE = (
     "Test rows ask, training rows answer; codes by Hamming distance, ties at random. Means over the seeds, ± "
     "their standard deviation; times are medians: fitting in seconds and encoding in microseconds per item, "
-    "both of the processor, one query in milliseconds by one thread."
+    "both of the processor, one query in milliseconds by one thread. `sihash search` ranks by labels and "
+    "vectors what its codes find; its fitting is all of `sihash create`."
 )
 
 
@@ -44,12 +45,8 @@ def write_field_report(records: Records, out: Path) -> tuple[Path, list[ResultTa
 
 
 def _introduction(records: Records) -> list[str]:
-    mine = records.where(kind=KIND)
-    machines = Counter(f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in mine)
-    sources = Counter(r["versions"]["source"] for r in mine)
     return [
-        f"{len(mine)} runs on {' and '.join(machines) or 'no machine'}, by {len(sources)} state(s) of the "
-        f"source ({', '.join(sources)}).",
+        f"{made_by(records.where(kind=KIND))}.",
         NOTE,
         "Hold the pointer over a row to see the ids of the raw records (records.jsonl) behind it.",
     ]
@@ -128,7 +125,7 @@ def _row(method: str, n_bits: int | None, found: list[Record]) -> TableRow:
 
 
 def _figures(records: Records, folder: Path) -> tuple[list[Path], list[str]]:
-    """mAP against bytes per item, a figure a data set, as PNG and SVG; without matplotlib a sentence."""
+    """P@10 and mAP against bytes per item, a figure a data set; without matplotlib a sentence."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -143,25 +140,29 @@ def _figures(records: Records, folder: Path) -> tuple[list[Path], list[str]]:
         if not done:
             continue
         with matplotlib.rc_context(FIGURE_STYLE):
-            figure = Figure(figsize=(8, 4.4), layout="constrained")
-            ax = figure.subplots()
-            for place, method in enumerate(METHODS):
-                own = [r for r in done if r["key"]["method"] == method]
-                sizes = sorted({r["result"]["bytes"] for r in own})
-                means = [
-                    np.mean([r["result"]["mAP"] for r in own if r["result"]["bytes"] == b]) for b in sizes
-                ]
-                marker = "os^DvPX*<>ph8dH"[place]
-                fill: dict[str, Any] = (
-                    {} if method in HASHERS else {"markerfacecolor": "white", "linestyle": ":"}
-                )
-                if own:
-                    ax.plot(sizes, means, marker=marker, markersize=6, label=LABELS[method], **fill)
-            ax.set_xscale("log", base=2)
-            ax.set(xlabel="bytes per item", ylabel="mAP", title=_title(group, found))
-            ax.set_ylim(bottom=0)
-            figure.legend(loc="outside right upper")
+            figure = Figure(figsize=(9.5, 4), layout="constrained")
+            figure.suptitle(_title(group, found))
+            for ax, score, label in zip(
+                figure.subplots(1, 2), ("p_at_10", "mAP"), ("P@10", "mAP"), strict=True
+            ):
+                _plot(ax, done, score)
+                ax.set(xlabel="bytes per item", ylabel=label)
+            figure.legend(*ax.get_legend_handles_labels(), loc="outside right upper")
             figure.savefig(folder / f"field_{number}.png", dpi=110)
             figure.savefig(folder / f"field_{number}.svg", metadata={"Date": None})
         paths.append(folder / f"field_{number}.svg")
     return paths, []
+
+
+def _plot(ax: Any, done: list[Record], score: str) -> None:
+    """The means of a score against the bytes of an item; what has no code of its own has a hollow mark."""
+    for method, marker in zip(METHODS, "dos^DvPX*<>ph8H+", strict=True):
+        own = [r for r in done if r["key"]["method"] == method]
+        sizes = sorted({r["result"]["bytes"] for r in own})
+        means = [np.mean([r["result"][score] for r in own if r["result"]["bytes"] == b]) for b in sizes]
+        hollow = {} if method in HASHERS else {"markerfacecolor": "white", "linestyle": ":"}
+        if own:
+            ax.plot(sizes, means, marker=marker, markersize=6, label=LABELS[method], **hollow)
+    ax.set_xscale("log", base=2)
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_ylim(bottom=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import comb
 from typing import Any
 
 import numba
@@ -17,14 +16,12 @@ N_STARTS = 4
 PATIENCE = 8  # tries in vain, as a multiple of the moves there are, until words count as settled
 # What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
 NEW_WORD_BALANCE = 0.005
-UNEVEN_BELOW = 0.5  # price of a surplus from which on few classes get even words only
 
 
-def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.random.RandomState) -> Array:
+def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
     """Words for all classes, int8 ±1 (n_classes × n_bits).
 
-    ``sizes`` counts the rows of each class. ``balance`` is what a surplus of +1 in a bit costs: 0 is
-    nothing, 1 about as much as the second stage pays for a wrong bit, so that uneven words do not last.
+    ``sizes`` counts the rows of each class, for bits that are to be ``balanced`` over the rows.
     ``kind`` is "separated" (random words improved until they are far apart, their columns balanced and
     distinct), "random" (the paper's: balanced columns are likelier if that counts), "hadamard" (columns of
     a Sylvester–Hadamard matrix), or an array of words.
@@ -32,16 +29,13 @@ def make_codebook(kind: Any, n_bits: int, sizes: Array, balance: float, rng: np.
     if isinstance(kind, np.ndarray | list | tuple):
         return _given_words(np.asarray(kind), n_bits, len(sizes))
     if kind == "random":
-        return random_words(n_bits, sizes, balance > 0, rng)
+        return random_words(n_bits, sizes, balanced, rng)
     if kind == "hadamard":
         return hadamard_words(n_bits, sizes, rng)
     if kind == "separated":
-        if every_split_fits(len(sizes), n_bits) and balance < UNEVEN_BELOW:
+        if every_split_fits(len(sizes), n_bits):
             return exhaustive_words(n_bits, sizes)
-        # Where uneven words do not last, even ones are used again once they have run out.
-        n_distinct = n_bits if balance < UNEVEN_BELOW else min(n_bits, _n_even_splits(len(sizes)))
-        words = separated_words(n_distinct, sizes, balance > 0, rng)
-        return words[:, np.resize(np.arange(n_distinct), n_bits)]
+        return separated_words(n_bits, sizes, balanced, rng)
     raise ValueError(
         f"codebook must be one of learned, {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}."
     )
@@ -111,10 +105,6 @@ def every_split_fits(n_classes: int, n_bits: int) -> bool:
     return 2 ** min(n_classes - 1, 30) - 1 <= n_bits
 
 
-def _n_even_splits(n_classes: int) -> int:
-    return comb(n_classes, n_classes // 2) // (1 if n_classes % 2 else 2)
-
-
 def exhaustive_words(n_bits: int, sizes: Array) -> Array:
     """Every split of the classes into two parts, the most even first, over and over.
 
@@ -159,11 +149,14 @@ def _are_equal(words: Array, j: int, other: int) -> bool:
 def new_words(
     words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState
 ) -> Array:
-    """Words for classes that join: far from all others, and restoring balance; the best of some starts."""
+    """Words for classes that join: far from all others, and restoring balance; the best of some starts.
+
+    The fewer they are, the more depends on the start, and the less one costs.
+    """
     joined = np.arange(len(words), len(words) + len(new_sizes))
     all_sizes = np.concatenate([sizes, new_sizes])
     starts = []
-    for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
+    for _ in range(max(N_STARTS, 8 * N_STARTS // len(new_sizes)) if len(all_sizes) <= 64 else 1):
         added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
         starts.append((np.concatenate([words, added]), _seed(rng)))
     return _best(starts, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0)[len(words) :]

@@ -97,9 +97,11 @@ class SIH(UpdatableHashFunctions, Hasher):
         λ; None means ``n_bits · 10⁸`` as in the paper.
     gamma : float
         Price of imbalance γ; 0 ignores balance, also in the first words. The paper's 10⁵ suits tens of
-        thousands of rows; on few rows it splits classes, so the default is smaller.
+        thousands of rows; on few rows it splits classes, so the default is smaller. It moves rows only if
+        they may leave their words (``codebook``).
     max_iter : int
-        Maximum number of rounds of Algorithm 1. With learned words one is usually enough.
+        Maximum number of rounds of Algorithm 1. With learned or separated words one is enough: rows keep the
+        word of their class.
     tol : float
         Allowed gap of each SVM to its optimum, as a share of its objective. With the smoothed solver the gap
         is an estimate, and an objective counts for at least half of F(0) = C n; with OCAS it is proven. At
@@ -110,7 +112,7 @@ class SIH(UpdatableHashFunctions, Hasher):
     codebook : {"learned", "separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
         The first words of the classes: separated words adapted to what the features can tell apart; random
         words improved until they are far apart and balanced; random words as in the paper; Hadamard; or an
-        array in the order of ``classes_``.
+        array in the order of ``classes_``. Rows may leave words of the last three kinds.
     training_rows : int or "all"
         Learn from at most about this many rows: a sample that keeps every class and stays fair as rows come
         and go. Of the other rows only the ids are kept.
@@ -267,7 +269,7 @@ class SIH(UpdatableHashFunctions, Hasher):
                     kernel = replace(kernel, made_of=renamed(kernel.made_of, keys))
                 report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
             with report.phase("words"):
-                words = self._make_words(kernel, new, label_sets, np.maximum(sizes, 1), settings.balance, rng)
+                words = self._make_words(kernel, new, label_sets, np.maximum(sizes, 1), rng)
             with report.phase("kernel"):
                 training = new_training_state(settings, engine, kernel, new, words, names)
             training.run(report)
@@ -319,13 +321,12 @@ class SIH(UpdatableHashFunctions, Hasher):
         rows: NewRows,
         label_sets: LabelSets,
         sizes: Array,
-        balance: float,
         rng: np.random.RandomState,
     ) -> Array:
         """Words of the classes, of which ``sizes`` counts the rows."""
         if isinstance(self.codebook, str) and self.codebook == "learned":
-            return learned_codebook(kernel, rows, label_sets, sizes, self.n_bits, balance, rng)
-        return make_codebook(self.codebook, self.n_bits, sizes, balance, rng)
+            return learned_codebook(kernel, rows, label_sets, sizes, self.n_bits, self.gamma > 0, rng)
+        return make_codebook(self.codebook, self.n_bits, sizes, self.gamma > 0, rng)
 
     def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
         return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng, self.kernel)

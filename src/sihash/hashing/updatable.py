@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import os
-from collections import ChainMap
 from collections.abc import Hashable, Iterable
 from typing import Any, Self
 
@@ -35,8 +34,8 @@ from sihash.threads import team
 FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
 NOT_KEPT = ("engine", "verbose")  # parameters that a model file does not hold
 
-# Rows that come again with fewer labels: vectors, label sets, ids.
-Changed = tuple[Array, Array, list[Hashable]]
+# Rows that come again with fewer labels: vectors, label sets, and their keys before by id.
+Changed = tuple[Array, Array, dict[Hashable, int]]
 
 
 class UpdatableHashFunctions(HashFunctions):
@@ -99,11 +98,15 @@ class UpdatableHashFunctions(HashFunctions):
         with team():
             with report.phase("rows"):
                 twin, rng = training.twin(), copy.deepcopy(self._rng)
+                names, same = None if ids is None else list(ids), dict[Hashable, int]()
                 if gone:
-                    row_ids.check_known(gone, twin.all_ids())
+                    row_ids.check_known(gone, twin.key_of, twin.outside)
+                    if X is not None and names is not None:
+                        same = row_changes.returning(twin, gone, X, names)
                     row_changes.leave_rows(twin, gone)
                 changed = self._leave_classes(twin, gone_classes)
-                new = None if X is None and changed is None else self._arrivals(twin, X, y, ids, changed)
+                new = None if X is None and changed is None else self._arrivals(twin, X, y, names, changed)
+                row_changes.keep_anchors(twin, same if changed is None else same | changed[2])
                 report.n_removed = training.n_known + report.n_added - twin.n_known
                 _check_classes(twin, new)
                 if new is not None and len(new.y) > len(twin.svms.rows):
@@ -128,10 +131,10 @@ class UpdatableHashFunctions(HashFunctions):
         """Rows that come, and behind them those that come again with fewer labels."""
         if not len(twin.svms.rows):
             raise ValueError("This update would replace every row: fit again instead.")
-        parts = [] if changed is None else [changed]
+        parts: list[tuple[Array, Array, Iterable[Hashable]]] = [] if changed is None else [changed]
         if X is not None and y is not None:
-            taken = ChainMap(twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts))
-            names = row_ids.new_ids(ids, len(X), twin.next_key, taken)
+            taken = twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts)
+            names = row_ids.new_ids(ids, len(X), twin.next_key, *taken)
             parts.insert(0, (X.astype(np.float32, copy=False), row_changes.set_numbers(twin, y), names))
         all_X, sets, all_ids = zip(*parts, strict=True)
         return row_changes.arrivals(
@@ -150,6 +153,7 @@ class UpdatableHashFunctions(HashFunctions):
         """Train a changed training and make it, and the generator it drew from, the present ones."""
         with team():
             twin.run(report)
+        twin.keep_probabilities(self._training_to_update())
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
         return self._take(Fitted.of(twin, report, rng, self._scratch))

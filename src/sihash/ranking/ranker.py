@@ -24,6 +24,7 @@ from sihash.index import CodeIndex
 from sihash.ranking.score import (
     SAME,
     Candidates,
+    ItemLabels,
     Weights,
     class_log_probabilities,
     combined_scores,
@@ -82,8 +83,8 @@ class Ranker:
 
     ``index`` holds the learned codes, ``near`` codes followed by sketches; ``near`` is None where the index
     is on a server, and the codes alone find candidates then. What is known of items comes by their ids:
-    ``codes_of`` (packed), ``sketches_of`` (packed), ``classes_of`` (positions in the probabilities, −1 for
-    none), ``cosines_of`` (given a query vector and ids).
+    ``codes_of`` (packed), ``sketches_of`` (packed), ``labels_of`` (positions in the probabilities),
+    ``cosines_of`` (given a query vector and ids).
     ``margin_proba`` gives class probabilities of margins, ``code_proba`` of ±1 codes.
     """
 
@@ -95,7 +96,7 @@ class Ranker:
     code_proba: Callable[[Array], Array]
     codes_of: Callable[[Array], Array]
     sketches_of: Callable[[Array], Array]
-    classes_of: Callable[[Array], Array]
+    labels_of: Callable[[Array], ItemLabels]
     cosines_of: Callable[[Array, Array], Array]
 
     def nearest(self, rank: Rank, query: Query, k: int, allowed: Array | None = None) -> Found:
@@ -176,14 +177,14 @@ class Ranker:
 
     def known_of(self, query: Query, ids: Array) -> Candidates:
         """What the score needs to know of some items."""
-        classes = self.classes_of(ids)
-        unlabelled = ids[classes < 0]
+        labels = self.labels_of(ids)
+        unlabelled = ids[labels.counts == 0]
         by_code = np.empty((0, 0))
         if len(unlabelled):
             # As in `_by_code`: those of one code must tie, however a product rounds.
             distinct, which = np.unique(self.codes_of(unlabelled), axis=0, return_inverse=True)
             by_code = self.code_proba(unpack(distinct, len(query.margins)))[which.reshape(-1)]
-        return Candidates(self.cosines_of(query.vector, ids), classes, by_code)
+        return Candidates(self.cosines_of(query.vector, ids), labels, by_code)
 
     def log_proba(self, margins: Array) -> Array:
         """log p of queries (n × n_classes) by their margins (n × n_bits)."""

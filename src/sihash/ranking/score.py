@@ -3,7 +3,8 @@
     score(q, i) = log Σ_k r_k · π_ik + cos(q, i)
 
 ``cos`` is the cosine between the centred vectors. ``π_i`` says which class the item is of: for certain where
-it has a label, by its code where it has none. ``r`` says which class the query is of:
+it has a label, by its code where it has none; of an item with several labels π is 1 for each of them, and the
+sum is the probability that it has the query's class. ``r`` says which class the query is of:
 
     r_k ∝ p_k^a · (v_k + ε)^b,    v_k ∝ mean of exp(τ cos(q, i)) over the nearest 5 candidates i of class k
 
@@ -53,31 +54,64 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class ItemLabels:
+    """Classes of items: positions of all of them, one item after the other, and how many each has (n,)."""
+
+    flat: Array
+    counts: Array
+
+    @property
+    def items(self) -> Array:
+        """The place of the item for each entry of ``flat``."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    def first(self, n: int) -> ItemLabels:
+        """Of the first ``n`` items."""
+        return ItemLabels(self.flat[: self.counts[:n].sum()], self.counts[:n])
+
+    def has_any(self, classes: Any) -> Array:
+        """Which items have one of some classes."""
+        return np.bincount(self.items[np.isin(self.flat, classes)], minlength=len(self.counts)) > 0
+
+    def log_sums(self, log_r: Array) -> Array:
+        """log Σ r over the classes of each labelled item, for one query or several (… × n_classes)."""
+        own = self.counts[self.counts > 0]
+        if len(own) == len(self.flat):  # one label each
+            return log_r[..., self.flat]
+        return np.logaddexp.reduceat(log_r[..., self.flat], np.cumsum(own) - own, axis=-1)
+
+    def log_sums_of(self, log_r: Array) -> Array:
+        """log Σ r over the classes of each item, by its own row of ``log_r`` (n × n_classes)."""
+        return np.logaddexp.reduceat(log_r[self.items, self.flat], np.cumsum(self.counts) - self.counts)
+
+
+@dataclass(frozen=True)
 class Candidates:
     """What is known of the candidates for one query.
 
-    ``cosines`` (n,) to the query; ``classes`` (n,) positions of their classes, −1 where there is no label
-    that the hash functions know; ``by_code`` (number of those × n_classes), class probabilities by the code.
+    ``cosines`` (n,) to the query; ``labels``, which of the classes that the hash functions know they have;
+    ``by_code`` (number of those without one × n_classes), class probabilities by the code.
     """
 
     cosines: Array
-    classes: Array
+    labels: ItemLabels
     by_code: Array
 
 
 def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
     """v (n_classes,), which sums up to 1.
 
-    An item without a label votes for the class that its code is likeliest of, as far as that is sure.
+    An item votes for each of its labels. One without a label votes for the class that its code is likeliest
+    of, as far as that is sure.
     """
     if not len(found.cosines):
         return np.full(n_classes, 1 / n_classes)
-    weight = np.exp(sharpness * (found.cosines - found.cosines.max()))
-    classes = found.classes.copy()
+    every = np.exp(sharpness * (found.cosines - found.cosines.max()))
+    classes, weight = found.labels.flat, every[found.labels.items]
     if len(found.by_code):
-        unlabelled = classes < 0
-        classes[unlabelled] = found.by_code.argmax(axis=1)
-        weight[unlabelled] *= found.by_code.max(axis=1)
+        classes = np.concatenate([classes, found.by_code.argmax(axis=1)])
+        unsure = every[found.labels.counts == 0] * found.by_code.max(axis=1)
+        weight = np.concatenate([weight, unsure])
     order = np.lexsort((-weight, classes))
     classes, weight = classes[order], weight[order]
     heard = np.arange(len(classes)) - np.searchsorted(classes, classes) < VOTERS
@@ -94,9 +128,9 @@ def class_log_probabilities(log_p: Array, share: Array, weights: Weights) -> Arr
 
 def label_scores(log_r: Array, found: Candidates) -> Array:
     """log Σ_k r_k π_ik of every candidate, never above 0."""
-    scores = np.empty(len(found.classes))
-    labelled = found.classes >= 0
-    scores[labelled] = log_r[found.classes[labelled]]
+    scores = np.empty(len(found.cosines))
+    labelled = found.labels.counts > 0
+    scores[labelled] = found.labels.log_sums(log_r)
     if len(found.by_code):
         scores[~labelled] = np.log((found.by_code * np.exp(log_r)).sum(axis=1) + np.finfo(float).tiny)
     return np.minimum(scores, 0)

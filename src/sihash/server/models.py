@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | int | None
+Labels = list[str | int]  # of an item; ``label`` is the one of them where there is exactly one
 Strategy = Literal["incremental", "relearn"]
 FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
@@ -62,6 +63,7 @@ class Hit(Model):
 
     id: str | int
     label: Label
+    labels: Labels
     name: str
     distance: int
     score: float
@@ -96,6 +98,7 @@ class SearchAnswer(Model):
                         {
                             "id": "cat/17.jpg",
                             "label": "cat",
+                            "labels": ["cat"],
                             "name": "cat/17.jpg",
                             "distance": 1,
                             "score": 0.72,
@@ -160,6 +163,7 @@ class ClassifyAnswer(Model):
 class ItemModel(Model):
     id: str | int
     label: Label
+    labels: Labels
     name: str
     version: int
     sha256: str
@@ -432,6 +436,7 @@ def search_answer(answer: Any) -> dict[str, Any]:
             {
                 "id": hit.id,
                 "label": hit.label,
+                "labels": hit.labels,
                 "name": hit.name,
                 "distance": hit.distance,
                 "score": hit.score,
@@ -476,7 +481,7 @@ def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> Doct
                     for item in each.items
                 ],
                 label=each.label,
-                remove=each.kind in ("conflict", "near-duplicate") and each.label is None,
+                remove=each.kind in ("conflict", "near-duplicate") and not each.labels,
                 command=each.command(name),
             )
             for each in found.findings

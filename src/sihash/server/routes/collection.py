@@ -169,6 +169,7 @@ def _item_model(item: Any) -> ItemModel:
     return ItemModel(
         id=item.id,
         label=item.label,
+        labels=list(item.labels),
         name=item.name,
         version=item.version,
         sha256=item.sha256,
