@@ -174,6 +174,7 @@ class TestCreateAndAdd:
 class TestRemove:
     def test_by_id(self, place):
         data = {"version": 1, "dry_run": True, "n_removed": 2, "removed": ["dark/0-5.png", "dark/0-3.png"]}
+        data["relabelled"] = []
         arguments = ["remove", place / "db", "--id", "dark/0-5.png", "--id", "dark/0-3.png", "--json"]
         assert invoke(*arguments, "--dry-run") == (0, data, "")
         assert invoke(*arguments) == (0, {**data, "dry_run": False}, "")
@@ -242,7 +243,7 @@ class TestSearch:
         assert answer["query"] == str(query)
         assert answer["code"] == expected.query_code.hex()
         assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected.hits]
-        shown = {"id", "label", "name", "distance", "score", "code", "why", "columns"}
+        shown = {"id", "label", "labels", "name", "distance", "score", "code", "why", "columns"}
         assert set(answer["hits"][0]) == shown
         assert answer["hits"][0]["why"] == pytest.approx(vars(expected.hits[0].why))
         assert "10 found, version 1, combined ranking" in invoke("search", place / "db", query)[1]
@@ -556,7 +557,7 @@ def test_duplicates_with_another_label_are_named(place):
     assert code == 0
     assert "same content, different label: light/copy.png is light here, dark in the database" in stderr
     assert stdout.startswith("0 added, 2 already there, 1 of these with a different label")
-    assert ImageDatabase(place / "db").add(place / "again").conflicts[0].kept == "dark"
+    assert ImageDatabase(place / "db").add(place / "again").conflicts[0].kept == ("dark",)
 
 
 def test_the_largest_classes_are_listed(tmp_path):
@@ -624,3 +625,34 @@ def test_completion_offers_the_choices(monkeypatch):
     words = {"COMP_WORDS": "sihash search DB --rank ", "COMP_CWORD": "4", "_SIHASH_COMPLETE": "complete_bash"}
     result = CliRunner().invoke(app, [], prog_name="sihash", env=words)
     assert result.stdout.split() == list(RANKS)
+
+
+def test_several_labels_from_end_to_end(tmp_path):
+    """Folders with one picture twice, a filter, another label, a class that goes, and out again."""
+    folder, db = tmp_path / "photos", tmp_path / "db"
+    for k in range(12):
+        (folder / "abc"[k % 3]).mkdir(parents=True, exist_ok=True)
+        noise = np.random.default_rng(k).integers(0, 60, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(noise + np.uint8(k % 3 * 90)).save(folder / "abc"[k % 3] / f"{k}.png")
+    shutil.copy(folder / "a" / "0.png", folder / "c" / "copy.png")
+    code, stdout, stderr = invoke("create", db, folder, *SMALL)
+    assert code == 0
+    assert "same content twice: c/copy.png; the item has both labels: a, c" in stderr
+    assert "1 gave an item another label" in stdout
+    assert "1 with several" in invoke("info", db)[1]
+    query = folder / "a" / "0.png"
+    (found,) = invoke("search", db, query, "-k", "12", "--class", "c", "--json")[1]["answers"]
+    assert {hit["id"] for hit in found["hits"]} == {"a/0.png", "c/2.png", "c/5.png", "c/8.png", "c/11.png"}
+    assert next(h for h in found["hits"] if h["id"] == "a/0.png")["labels"] == ["a", "c"]
+    assert "a, c" in invoke("search", db, folder / "a" / "0.png", "--class", "c")[1]
+    assert invoke("relabel", db, "b/1.png", "b", "new")[1] == "1 item is now labelled b, new.\n"
+    data = invoke("remove", db, "--class", "c", "--dry-run", "--json")[1]
+    assert (data["n_removed"], data["relabelled"]) == (4, ["a/0.png"])
+    told = invoke("remove", db, "--class", "c")[1]
+    assert told == "4 items removed. 1 more lost the label and stay.\n"
+    assert invoke("classify", db, folder / "a" / "0.png")[0] == 0
+    assert invoke("update", db)[0] == 0
+    more = invoke("add", db, folder / "c" / "2.png", "--label", "b", "--label", "new")
+    assert more[0] == 0
+    with ImageDatabase(db) as opened:
+        assert opened.items(limit=100)[-1].labels == ("b", "new")

@@ -10,7 +10,7 @@ from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
-    "write `sihash relabel DB ID LABEL...` or `sihash relabel DB --class OLD LABEL...`; --none instead of "
+    "write `sihash relabel DB ID LABEL...` or `sihash relabel DB --class OLD LABEL`; --none instead of "
     "labels removes them"
 )
 
@@ -32,7 +32,7 @@ def relabel(
 ) -> None:
     """Change the labels of items, or of whole classes.
 
-    The labels replace all labels of an item. With --class they replace that class only; other labels of its
+    The labels replace all labels of an item. With --class, one label replaces that class; other labels of its
     items stay. Searches use the new labels at once; the next update learns from them. `sihash undo` reverts
     it.
 
@@ -56,7 +56,7 @@ def relabel(
         now = "without that label" if classes else "without a label"
     text = f"{n:,} {'item is' if n == 1 else 'items are'} now {now}."
     if n_same > 0:
-        text += f" {n_same:,} already had that."
+        text += f" {n_same:,} already had it."
     data = {"version": report.version, "label": report.label, "labels": report.labels}
     emit({**data, "relabelled": report.relabelled}, text, as_json)
 
@@ -65,6 +65,7 @@ def _read(words: list[str], more: list[str], whole_classes: bool, none: bool) ->
     """The items and the labels that are meant."""
     n_ids = 0 if whole_classes else 1
     ids, labels = words[:n_ids], words[n_ids:]
-    if len(ids) != n_ids or bool(labels) == none or (whole_classes and more) or "" in words:
+    mixed = whole_classes and (more or len(labels) > 1)  # an id beside classes would become a label
+    if len(ids) != n_ids or bool(labels) == none or mixed or "" in words:
         raise typer.BadParameter(WRITTEN + ".")
     return [*ids, *more], labels

@@ -44,7 +44,7 @@ def remove(
     data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
     words = "would be removed; nothing is changed" if dry_run else "removed"
     lose = "would lose" if dry_run else "lost"
-    more = f" {len(stays):,} more {lose} the label and have another." if stays else ""
+    more = f" {len(stays):,} more {lose} the label and stay." if stays else ""
     text = f"{len(gone):,} {'item' if len(gone) == 1 else 'items'} {words}.{more}"
     emit({**data, "relabelled": stays}, text, as_json)
 
