@@ -636,7 +636,7 @@ def test_bits(db):
 def test_queries_that_cannot_be_used_are_told(db):
     X, y = small.rows(20, seed=3)
     X[4] = np.nan
-    with pytest.warns(UserWarning, match=r"1 queries cannot be used and are left out, row 4 for one"):
+    with pytest.warns(UserWarning, match=r"1 queries cannot be used and are left out, for example row 4"):
         assert db.evaluate(X, y).n_queries == 19
     with (
         pytest.warns(UserWarning, match="2 queries"),

@@ -44,9 +44,8 @@ class RetrievalScores:
 
     ``precision[ρ]`` and ``recall[ρ]`` are for radius ρ, and together form the precision–recall curve;
     ``precision_at[k]``, ``mAP_at[k]`` and ``NDCG_at[k]`` are for the first k items. Without any query, all
-    are NaN.
-    ``n_database`` is the number of items that each query was compared with; ``leaves_one_out`` says that
-    these were all other items.
+    are NaN. ``n_database`` is the number of items that each query was compared with; ``leaves_one_out`` says
+    that these were all other items.
     """
 
     mAP: float
