@@ -696,6 +696,23 @@ def test_an_update_waits_for_an_addition_to_end(db, reencode):
     assert db.verify() == []
 
 
+def test_an_update_waits_for_a_writer_that_sweeps(db):
+    """Which holds the lock of updates for that moment, and is no update."""
+    db.add(*small.rows(4, seed=1))
+    began = threading.Event()
+
+    def sweep():
+        with locked(db.path / "update.lock", "is updating it"):
+            began.set()
+            time.sleep(0.2)
+
+    sweeper = threading.Thread(target=sweep)
+    sweeper.start()
+    began.wait()
+    assert db.update().version == 2
+    sweeper.join()
+
+
 def test_a_commit_between_two_looks_of_a_reader_is_no_damage(db, monkeypatch):
     """A service asks which operations are new; another one is committed while it reads them."""
     rows, waiting = Catalogue.rows, [1]
