@@ -203,10 +203,10 @@ class Load:
             status, answer = await line.ask("POST", "/v1/updates", {})
             if status not in (200, 202):
                 self.wrong(f"an update got {status}: {answer}")
-            while (state := (await line.ask("GET", "/v1/updates"))[1]["state"]) == "running":
+            while (update := (await line.ask("GET", "/v1/updates"))[1])["state"] == "running":
                 await asyncio.sleep(0.5)
-            if state != "done":
-                self.wrong(f"an update ended as {state}")
+            if update["state"] != "done":
+                self.wrong(f"an update failed: {update['error']}")
             self.n_updates += 1
             await asyncio.sleep(LEARN_EVERY)
 

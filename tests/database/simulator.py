@@ -30,7 +30,9 @@ from sihash.database import (
     ImageDatabase,
     NoSuchItem,
     kept_versions,
+    reencoding,
     segments,
+    updating,
     verify,
 )
 from sihash.database import catalogue as catalogue_module
@@ -92,6 +94,8 @@ class Simulation:
                 stack.enter_context(
                     mock.patch.object(segments, "BYTES", 4 * small.WIDTH * rng.choice([6, 12]))
                 )
+            for module in (updating, reencoding):  # nobody sweeps beside us
+                stack.enter_context(mock.patch.object(module, "SWEEP_SECONDS", 0))
             undoable = rng.choice([2, 10])
             stack.enter_context(mock.patch.object(kept_versions, "UNDOABLE", undoable))
             self.begin(undoable)

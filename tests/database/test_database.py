@@ -29,6 +29,7 @@ from sihash.database import (
 )
 from sihash.database.catalogue import FORMAT, Catalogue
 from sihash.database.lock import locked
+from sihash.database.reader import Reader
 from sihash.database.writer import new_folder
 
 
@@ -693,6 +694,44 @@ def test_an_update_waits_for_an_addition_to_end(db, reencode):
     assert report.n_reencoded > 0
     assert db.version == 2
     assert db.verify() == []
+
+
+def test_an_update_waits_for_a_writer_that_sweeps(db):
+    """Which holds the lock of updates for that moment, and is no update."""
+    db.add(*small.rows(4, seed=1))
+    began = threading.Event()
+
+    def sweep():
+        with locked(db.path / "update.lock", "is updating it"):
+            began.set()
+            time.sleep(0.2)
+
+    sweeper = threading.Thread(target=sweep)
+    sweeper.start()
+    began.wait()
+    assert db.update().version == 2
+    sweeper.join()
+
+
+def test_a_commit_between_two_looks_of_a_reader_is_no_damage(db, monkeypatch):
+    """A service asks which operations are new; another one is committed while it reads them."""
+    rows, waiting = Catalogue.rows, [1]
+
+    def slow(self, table, *condition):
+        found = rows(self, table, *condition)
+        if table == "operations" and self is reader._catalogue and waiting:
+            waiting.clear()
+            db.remove([1])
+        return found
+
+    reader = Reader(db.path, prepare=lambda snapshot: snapshot.ranker)
+    with reader.current():
+        pass
+    db.remove([0])
+    monkeypatch.setattr(Catalogue, "rows", slow)
+    with reader.current() as snapshot:
+        assert snapshot.n_items == 58
+    assert not waiting
 
 
 def test_readers_follow_writers(db):

@@ -18,7 +18,7 @@ REPOSITORY = HERE.parent.parent
 PATCHES = sorted(HERE.glob("*.patch"))
 
 
-def tests_of(patch: Path) -> list[str]:
+def named_tests(patch: Path) -> list[str]:
     """The tests that a patch names."""
     lines = patch.read_text().partition("\n--- ")[0].splitlines()
     return [test for line in lines if line.startswith("Tests:") for test in line.split()[1:]]
@@ -55,7 +55,7 @@ def copied(folder: Path) -> Path:
 
 def without_bugs(patches: list[Path], folder: Path) -> tuple[bool, str]:
     """Whether all tests that patches name pass in a copy without a bug, and what they say."""
-    code, said = run_tests(copied(folder), sorted({test for patch in patches for test in tests_of(patch)}))
+    code, said = run_tests(copied(folder), sorted({test for patch in patches for test in named_tests(patch)}))
     return code == 0, said
 
 
@@ -65,7 +65,7 @@ def planted(patch: Path, folder: Path) -> tuple[bool, str]:
     applied = apply(patch, root)
     if applied.returncode:
         return False, f"The patch does not apply: {applied.stderr}"
-    code, said = run_tests(root, tests_of(patch))
+    code, said = run_tests(root, named_tests(patch))
     return code == 1, said
 
 

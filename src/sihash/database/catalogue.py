@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -252,8 +252,10 @@ class Catalogue:
 
     def operations(self, after: int = 0) -> list[Operation]:
         """The operations after number ``after``, in order and without a gap."""
-        found = [Operation(*row) for row in self.rows("operations", "number > ?", (after,))]
-        numbers = range(after + 1, self.last_operation() + 1)  # damage may have made it any number
+        with self._lock, nullcontext() if self._db.in_transaction else self.snapshot():
+            found = [Operation(*row) for row in self.rows("operations", "number > ?", (after,))]
+            last = self.last_operation()  # of the same moment; damage may have made it any number
+        numbers = range(after + 1, last + 1)
         if len(found) != len(numbers) or any(o.number != n for o, n in zip(found, numbers, strict=True)):
             raise self.corrupt("operations are missing")
         return found

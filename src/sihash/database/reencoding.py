@@ -19,7 +19,7 @@ from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import check_in_force
-from sihash.database.writer import PATIENCE, UPDATER, disk_errors_told, writing
+from sihash.database.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
 
 
 def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateReport:
@@ -27,7 +27,7 @@ def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateRepo
     start = time.perf_counter()
     with (
         disk_errors_told(root),
-        locked(root / UPDATER, "is updating it"),
+        locked(root / UPDATER, "is updating it", SWEEP_SECONDS),
         closing(Catalogue(root)) as catalogue,
     ):
         snapshot = Snapshot(root, catalogue)

@@ -31,7 +31,7 @@ from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Log, Snapshot
-from sihash.database.writer import PATIENCE, UPDATER, disk_errors_told, write_models, writing
+from sihash.database.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, write_models, writing
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
@@ -83,7 +83,7 @@ def update_database(root: Path, strategy: str, compare: bool, progress: Progress
         raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
     with (
         disk_errors_told(root),
-        locked(root / UPDATER, "is updating it"),
+        locked(root / UPDATER, "is updating it", SWEEP_SECONDS),
         closing(Catalogue(root)) as catalogue,
     ):
         try:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sihash.hashing.updatable import UpdatableHashFunctions
 
 WRITER, UPDATER = "writer.lock", "update.lock"
+SWEEP_SECONDS = 1.0  # that an update waits for the lock of updates: writers hold it while they sweep
 PATIENCE = 3600.0  # seconds that an update waits for an addition to end, rather than lose what it learned
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
