@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/
 
-.PHONY: demo test coverage slow soak lint docs bench clean
+.PHONY: demo test coverage slow soak lint docs bench bench-all clean
 # Only the package itself: what `pip install sihash` brings.
 demo: $(VENV)/demo-ready
 	$(RUN)sihash demo
@@ -36,19 +36,25 @@ lint: $(VENV)/ready
 	$(RUN)mypy
 	$(RUN)lint-imports
 
+# The figures of the README, in ten minutes: docs/figures.jsonl, and the numbers on the pages.
 bench: $(VENV)/ready
+	$(RUN)python -m benchmarks.figures --write
+
+# The others, in an hour or so; times mean something on a quiet machine only.
+bench-all: bench
 	$(RUN)python -m benchmarks.solvers --ocas
-	$(RUN)python -m benchmarks.sih speed
-	$(RUN)python -m benchmarks.sih memory
 	$(RUN)python -m benchmarks.sih quality
 	$(RUN)python -m benchmarks.incremental --growth --stream
+	$(RUN)python -m benchmarks.protocols split
+	$(RUN)python -m benchmarks.protocols classes
+	$(RUN)python -m benchmarks.protocols stream
 	$(RUN)python -m benchmarks.baselines
 	$(RUN)python -m benchmarks.database
 	$(RUN)python -m benchmarks.search speed
-	$(RUN)python -m benchmarks.search first --data all
 	$(RUN)python -m benchmarks.service
 	$(RUN)python -m benchmarks.scale dask
 	$(RUN)python -m benchmarks.scale growth
+	$(RUN)python -m benchmarks.millions
 
 # Made again whenever what it is made from changes.
 $(VENV)/ready: pyproject.toml constraints.txt

@@ -60,7 +60,17 @@ def made_rows(n: int, d: int) -> tuple[Array, Array]:
 
 
 def hasher(engine: str | None, args: argparse.Namespace) -> SIH:
-    return SIH(N_BITS, args.anchors, "random", WIDTH, C_x=C, tol=args.tol, random_state=0, engine=engine)
+    return SIH(
+        N_BITS,
+        args.anchors,
+        anchors="random",
+        kernel_width=WIDTH,
+        C_x=C,
+        tol=args.tol,
+        training_rows="all",
+        random_state=0,
+        engine=engine,
+    )
 
 
 # Out of core.

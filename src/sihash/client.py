@@ -1,4 +1,4 @@
-"""`Client`: the service from another program, with types."""
+"""`Client`: a typed Python client of the service."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Image = bytes | str | os.PathLike[str]  # the contents of an image file, or its 
 Answer = TypeVar("Answer", bound=Model)
 
 
-NO_ANSWER = 0  # in the place of a status
+NO_ANSWER = 0  # instead of a status
 
 
 class ServiceError(Exception):
-    """The service refused, failed or did not answer; the message is a sentence.
+    """The service refused, failed or did not answer; the message is one sentence.
 
-    ``status`` is that of HTTP, or 0 where no answer came, or one that is not of this service.
+    ``status`` is the HTTP status, or 0 if there was no valid answer.
     """
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -59,14 +59,14 @@ class ServiceError(Exception):
 
 
 class Client:
-    """Talks to `sihash serve`.
+    """A client of `sihash serve`.
 
     Parameters
     ----------
     address : str
-        As ``http://127.0.0.1:8080``.
+        For example ``http://127.0.0.1:8080``.
     token : str, optional
-        Needed to change anything, and to read where the service is not on the loopback.
+        Needed to change anything, and also to read if the service does not listen on the loopback only.
     timeout : float
         Seconds to wait for an answer.
 
@@ -105,7 +105,7 @@ class Client:
         classes: Iterable[Label] = (),
         where: str | None = None,
     ) -> SearchAnswer:
-        """Items like an image."""
+        """Find items like an image."""
         params = _params(k, radius, rank, classes, where)
         return self._post(SearchAnswer, "/v1/search/image", params=params, **_image_body(image))
 
@@ -119,7 +119,7 @@ class Client:
         classes: Iterable[Label] = (),
         where: str | None = None,
     ) -> SearchAnswer:
-        """Items like a vector, in a database of vectors."""
+        """Find items like a vector, in a database of vectors."""
         body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank, "where": where}
         return self._post(
             SearchAnswer, "/v1/search/vector", json={**body, "classes": list(map(str, classes))}
@@ -135,36 +135,38 @@ class Client:
         classes: Iterable[Label] = (),
         where: str | None = None,
     ) -> SearchAnswer:
-        """Items like one of the collection, which is left out."""
+        """Find items like an item of the collection; the item itself is left out."""
         return self._get(SearchAnswer, f"{_item(id)}/search", _params(k, radius, rank, classes, where))
 
     def classify(self, image: Image) -> ClassifyAnswer:
-        """The likely class of an image."""
+        """Predict the class of an image."""
         return self._post(ClassifyAnswer, "/v1/classify/image", **_image_body(image))
 
     def classify_vector(self, vector: Iterable[float]) -> ClassifyAnswer:
-        """The likely class of a vector."""
+        """Predict the class of a vector."""
         return self._post(ClassifyAnswer, "/v1/classify/vector", json={"vector": list(map(float, vector))})
 
     # Looking.
 
     def info(self) -> InfoAnswer:
+        """What the database holds."""
         return self._get(InfoAnswer, "/v1/info")
 
     def bits(self) -> BitsAnswer:
+        """How the bits are used, and which classes each separates."""
         return self._get(BitsAnswer, "/v1/bits")
 
     def evaluation(self) -> ComparisonAnswer:
-        """How well searches answer, beside what one would otherwise take.
+        """Compare the searches with other methods.
 
-        The first call after a change takes as long as measuring does: give the client a ``timeout`` for it.
+        The first call after a change may take a minute: choose a long enough ``timeout``.
         """
         return self._get(ComparisonAnswer, "/v1/evaluation")
 
     def doctor(self) -> DoctorAnswer:
-        """Labels that look wrong or are in conflict, and what mends each.
+        """List labels that look wrong or conflict, and how to fix each.
 
-        The first call after a change takes as long as looking does: give the client a ``timeout`` for it.
+        The first call after a change may take minutes: choose a long enough ``timeout``.
         """
         return self._get(DoctorAnswer, "/v1/doctor")
 
@@ -175,6 +177,7 @@ class Client:
         classes: Iterable[Label] = (),
         where: str | None = None,
     ) -> ItemsPage:
+        """List items in order of arrival."""
         params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
         return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
 
@@ -185,15 +188,16 @@ class Client:
         seed: int = 0,
         where: str | None = None,
     ) -> ItemsPage:
-        """Some items from as many classes as possible; another ``seed`` gives others."""
+        """Draw items from as many classes as possible."""
         params: dict[str, Any] = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
         return self._get(ItemsPage, "/v1/sample", params | ({} if where is None else {"where": where}))
 
     def item(self, id: Id) -> ItemModel:
+        """One item."""
         return self._get(ItemModel, _item(id))
 
     def thumbnail(self, id: Id) -> bytes | None:
-        """A small JPEG; None if none was kept."""
+        """A small JPEG, or None if none is stored."""
         try:
             return self._ask("GET", f"{_item(id)}/thumbnail").content or None
         except ServiceError as error:
@@ -202,7 +206,7 @@ class Client:
             raise
 
     def original(self, id: Id) -> bytes | None:
-        """The image file that an item was made of; None if it is not there any more, or not what it was."""
+        """The original image file of an item, or None if it is missing or has changed."""
         return self._ask("GET", f"{_item(id)}/image").content or None
 
     # Changing.
@@ -216,9 +220,9 @@ class Client:
         id: str | None = None,
         replace: bool = False,
     ) -> AddAnswer:
-        """Add an image with a label, several or none; it can be found when this returns.
+        """Add an image with one label, several or none. It can be found as soon as this returns.
 
-        With ``replace`` it takes the place of the item with its id, if there is one.
+        ``replace`` allows it to replace an item with the same id.
         """
         if name is None:
             name = id or ("upload" if isinstance(image, bytes) else Path(image).name)
@@ -228,7 +232,7 @@ class Client:
         return self._post(AddAnswer, "/v1/items", params=params, **_image_body(image))
 
     def add_batch(self, images: Mapping[str, Image], label: Labels = None) -> AddAnswer:
-        """Add several images with the same label or labels at once, by their names."""
+        """Add several images with the same label or labels, given by name."""
         items = [
             {"name": name, "label": _label_list(label), "image": base64.b64encode(_bytes_of(image)).decode()}
             for name, image in images.items()
@@ -244,32 +248,33 @@ class Client:
         columns: Mapping[str, Sequence[Value | None]] | None = None,
         replace: bool = False,
     ) -> AddAnswer:
-        """Add vectors, a label or a list of labels each; with an id each, and values of columns by name."""
+        """Add vectors with a label or a list of labels each, and optionally ids and columns."""
         items: list[dict[str, Any]] = [
             {"vector": list(map(float, vector)), "label": _label_json(label)}
             for vector, label in zip(vectors, labels, strict=True)
         ]
-        for item, own in zip(items, [] if ids is None else ids, strict=ids is not None):
-            item["id"] = own
+        for item, key in zip(items, [] if ids is None else ids, strict=ids is not None):
+            item["id"] = key
         for name, values in (columns or {}).items():
             for item, value in zip(items, values, strict=True):
                 item.setdefault("columns", {})[name] = value
         return self._post(AddAnswer, "/v1/items/batch", json={"items": items, "replace": replace})
 
     def remove(self, ids: Iterable[Id]) -> RemoveAnswer:
+        """Remove items."""
         return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(ids)})
 
     def remove_class(self, label: Label) -> RemoveAnswer:
-        """Remove a class: an item loses this label, and goes when it has no other."""
+        """Remove a class: its items lose this label, and those with no other label are removed."""
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
     def relabel(self, ids: Iterable[Id], label: Labels) -> RelabelAnswer:
-        """Give items another label, known or new, or several, in the place of all theirs; None: no label."""
+        """Replace all labels of items by one label or several; None removes them."""
         body = {"ids": list(ids), "label": _label_json(label)}
         return self._post(RelabelAnswer, "/v1/items/relabel", json=body)
 
     def relabel_classes(self, classes: Iterable[Label], label: Labels) -> RelabelAnswer:
-        """Give all items of some classes another label: several become one, or one gets another name.
+        """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
@@ -277,21 +282,22 @@ class Client:
         return self._post(RelabelAnswer, "/v1/classes/relabel", json=body)
 
     def versions(self) -> VersionsAnswer:
+        """The model versions, oldest first."""
         return self._get(VersionsAnswer, "/v1/versions")
 
     def undo(self) -> UndoAnswer:
-        """Take back the last addition, removal, relabelling or update."""
+        """Undo the last addition, removal, relabelling or update."""
         return self._post(UndoAnswer, "/v1/undo")
 
     def start_update(
         self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
     ) -> UpdateState:
-        """Start an update and do not wait for it; see `follow_update`."""
+        """Start an update without waiting for it; see `follow_update`."""
         order = {"strategy": strategy, "reencode": reencode, "compare": compare}
         return self._post(UpdateState, "/v1/updates", json=order)
 
     def follow_update(self) -> Iterator[UpdateState]:
-        """States of the update as they come, up to the last one."""
+        """Yield the states of the update until it ends."""
         with _errors_told(self._address), self._http.stream("GET", "/v1/updates/events") as answer:
             if answer.is_error:
                 answer.read()
@@ -306,7 +312,7 @@ class Client:
     def update(
         self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
     ) -> UpdateState:
-        """Update and wait until it is done."""
+        """Update, and wait until it is done."""
         self.start_update(strategy, reencode, compare)
         *_, last = self.follow_update()
         if last.state == "failed":
@@ -335,12 +341,12 @@ class Client:
 
 @contextmanager
 def _errors_told(address: str) -> Iterator[None]:
-    """What is wrong on the way to the service and back, as the one kind of error that there is."""
+    """Turn every problem with the connection into a `ServiceError`."""
     try:
         yield
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
         raise ServiceError(
-            NO_ANSWER, f"Expected an address such as http://127.0.0.1:8080, got {address!r}."
+            NO_ANSWER, f"Expected an address like http://127.0.0.1:8080, got {address!r}."
         ) from error
     except httpx.HTTPError as error:
         raise ServiceError(
@@ -348,7 +354,7 @@ def _errors_told(address: str) -> Iterator[None]:
         ) from error
     except pydantic.ValidationError as error:
         raise ServiceError(
-            NO_ANSWER, f"The answer from {address} is not one of this version of `sihash serve`."
+            NO_ANSWER, f"The answer from {address} does not come from this version of `sihash serve`."
         ) from error
 
 
@@ -360,7 +366,7 @@ def _error_of(answer: httpx.Response) -> ServiceError:
 
 
 def _item(id: Id) -> str:
-    """The address of an item: an id may hold any character."""
+    """The URL of an item; an id may contain any character."""
     return f"/v1/items/{quote(str(id), safe='')}"
 
 

@@ -1,4 +1,4 @@
-"""One line in the log when numba compiles: the first use after installation takes some seconds."""
+"""One line in the log when numba compiles: the first use after installation takes a few seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Announcer(event.Listener):
     def on_start(self, event: Any) -> None:
         if not self._said:
             self._said = True
-            logger.info("Compiling for the first use after installation; this takes some seconds, once.")
+            logger.info("Compiling code for its first use after installation; this takes a few seconds.")
 
     def on_end(self, event: Any) -> None:
         pass

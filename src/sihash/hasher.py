@@ -1,4 +1,4 @@
-"""What every hash learner of this package promises, written once: codes out, files, scikit-learn manners."""
+"""What all hashers share: codes, files, and the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
         return super().transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the columns of `transform`: the bits that each byte holds."""
+        """Names of the columns of `transform`: the bits in each byte."""
         check_is_fitted(self)
         first = range(0, self.n_bits, 8)
         return np.array([f"bits{b}_{min(b + 7, self.n_bits - 1)}" for b in first], dtype=object)
@@ -44,7 +44,7 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **params: Any) -> Self:
-        """Read a hasher that `save` wrote; ``params`` go before those in the file."""
+        """Read a hasher written by `save`; ``params`` override those in the file."""
         header, tensors, kept = hasher_file.read(path, cls.__name__)
         _check_params(cls().get_params(deep=False), header["params"])
         hasher = cls(**{**kept, **params})

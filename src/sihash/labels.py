@@ -151,7 +151,7 @@ def from_json(stored: dict[str, Any]) -> Array:
         raise ValueError("'dtype' must be a type and 'values' a list of labels or ids")
     if stored["dtype"] != "object":
         return np.array(stored["values"], dtype=np.dtype(stored["dtype"]))
-    return object_array([_as_tuple(v) for v in stored["values"]])
+    return object_array([_as_tuple(v) if type(v) is list else v for v in stored["values"]])
 
 
 def _as_tuple(value: Any) -> Any:

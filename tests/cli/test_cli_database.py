@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,7 @@ class TestCreateAndAdd:
         shutil.copy(place / "broken.png", place / "more" / "grey" / "broken.png")
         code, stdout, _ = invoke("add", place / "new", place / "more")
         assert code == 3
-        assert stdout == "6 added, 1 rejected; found by version 1.\n"
+        assert stdout == f"6 added, 1 rejected; `sihash update {place / 'new'}` learns from them.\n"
         assert invoke("add", place / "new", place / "more", "--allow-rejects")[0] == 0
 
     def test_control_characters_of_names_are_spelt_out(self, place):
@@ -133,7 +134,7 @@ class TestCreateAndAdd:
         for arguments, message in [
             (["create", place / "new", place / "empty"], "Nothing"),
             (["create", place / "new", place / "nothing"], "There is nothing at"),
-            (["create", place / "db", place / "first"], "database already"),
+            (["create", place / "db", place / "first"], "already holds a database"),
             (["create", place / "new", place / "first", "--features", "sift"], "Unknown features"),
             (
                 ["create", place / "new", place / "first", "--features", "none"],
@@ -203,7 +204,7 @@ class TestUpdateAndUndo:
         assert "Nothing has changed" in invoke("update", database)[1]
         assert invoke("update", database, "--relearn")[1].startswith("version 3: ")
         assert invoke("undo", database, "--json") == (0, {"version": 2, "undone": "update"}, "")
-        assert invoke("undo", database)[1] == "Taken back: update. Version 1 answers.\n"
+        assert invoke("undo", database)[1] == "Undone: update. Searches use version 1.\n"
         assert invoke("undo", database, "--json")[1]["undone"] == "add"
         code, stdout, stderr = invoke("undo", database)
         assert (code, stdout) == (1, "")
@@ -245,7 +246,7 @@ class TestSearch:
         shown = {"id", "label", "labels", "name", "distance", "score", "code", "why", "columns"}
         assert set(answer["hits"][0]) == shown
         assert answer["hits"][0]["why"] == pytest.approx(vars(expected.hits[0].why))
-        assert "found by version 1, combined" in invoke("search", place / "db", query)[1]
+        assert "10 found, version 1, combined ranking" in invoke("search", place / "db", query)[1]
 
     def test_items_are_left_out_of_their_answers(self, place):
         own = "dark/0-3.png"
@@ -366,7 +367,7 @@ class TestLooking:
         assert code == 0
         assert data["classes"] == {"dark": 12, "light": 12}
         assert [version["number"] for version in data["versions"]] == [1]
-        assert "classes: 2: dark 12, light 12" in invoke("info", place / "db")[1]
+        assert "classes: 2\n  12  dark\n  12  light\n" in invoke("info", place / "db")[1]
         assert invoke("info", place / "nothing")[0] == 1
 
     def test_evaluate(self, place):
@@ -380,9 +381,17 @@ class TestLooking:
         assert (code, data["n_queries"], data["n_items"]) == (0, 4, 24)
         assert {each["label"] for each in data["classes"]} == {"dark", "light"}
         told = invoke("evaluate", place / "db", "--against")[1]
-        for words in ("P@1", "mAP", "worst classes", "cosine", "LDA's label", "as if they had not been"):
+        for words in ("P@1", "mAP", "cosine", "LDA's label", "as if they had not been"):
             assert words in told
-        assert "without -k" in invoke("evaluate", place / "db", "-k", "5")[2]
+        assert "are for files of codes" in invoke("evaluate", place / "db", "-k", "5")[2]
+
+    def test_evaluate_lists_the_worst_classes(self, place):
+        """Only classes that something is wrong with: here dark images are labelled light."""
+        write_images(place / "held out", {60: "light"}, 2, 5)
+        told = invoke("evaluate", place / "db", "--queries", place / "held out")[1]
+        assert re.search(r"worst classes:\n  P@1 0\.000 .* 2 queries   light\n", told)
+        write_images(place / "right", {60: "dark", 200: "light"}, 2, 5)
+        assert "worst" not in invoke("evaluate", place / "db", "--queries", place / "right")[1]
 
     def test_evaluate_refuses_what_does_not_go_together(self, place):
         assert invoke("evaluate", place / "db", "--against-train")[0] == 2
@@ -444,13 +453,18 @@ class TestVectors:
     def test_files_that_do_not_go_together(self, database, tmp_path):
         np.save(tmp_path / "none.npy", np.empty((0, 4), np.float32))
         np.save(tmp_path / "wide.npy", np.ones((2, 5), np.float32))
-        for name, message in [("none.npy", "holds no vector"), ("wide.npy", "holds vectors of 5 numbers")]:
+        for name, message in [("none.npy", "is empty"), ("wide.npy", "holds vectors of 5 numbers")]:
             code, stdout, stderr = invoke("search", database, tmp_path / "q.npy", tmp_path / name)
             assert (code, stdout) == (1, "")
             assert f"{tmp_path / name} {message}" in stderr
 
     def test_classes_that_are_numbers(self, database):
         assert invoke("remove", database, "--class", "9", "--json")[1]["n_removed"] == 20
+
+    def test_vectors_are_refused_where_images_are(self, tmp_path, place):
+        np.save(tmp_path / "q.npy", np.ones((1, 4), np.float32))
+        code, _, stderr = invoke("search", place / "db", tmp_path / "q.npy")
+        assert (code, "give image files" in stderr) == (1, True)
 
     def test_images_are_refused(self, database, place):
         code, _, stderr = invoke("search", database, place / "first")
@@ -541,8 +555,8 @@ def test_duplicates_with_another_label_are_named(place):
     shutil.copy(place / "first" / "light" / "0-4.png", place / "again" / "light" / "same.png")
     code, stdout, stderr = invoke("add", place / "db", place / "again")
     assert code == 0
-    assert "same content, other label: light/copy.png is light here, kept as dark" in stderr
-    assert stdout.startswith("0 added, 2 there already, 1 of these with another label")
+    assert "same content, different label: light/copy.png is light here, dark in the database" in stderr
+    assert stdout.startswith("0 added, 2 already there, 1 of these with a different label")
     assert ImageDatabase(place / "db").add(place / "again").conflicts[0].kept == ("dark",)
 
 
@@ -552,8 +566,8 @@ def test_the_largest_classes_are_listed(tmp_path):
     X = np.random.default_rng(0).normal(size=(len(y), 4)).astype(np.float32)
     ImageDatabase.create(tmp_path / "db", X, y, n_bits=8, n_anchors=30).close()
     text = invoke("info", tmp_path / "db")[1]
-    assert "classes: 25: class 24 27, class 23 26, " in text
-    assert "class 05 8, and 5 more with fewer items" in text
+    assert "classes: 25\n  27  class 24\n  26  class 23\n" in text
+    assert "   8  class 05\n  and 5 more; --json lists all\n" in text
 
 
 def test_outputs_without_an_extension_get_one(place, query):
@@ -623,16 +637,15 @@ def test_several_labels_from_end_to_end(tmp_path):
     shutil.copy(folder / "a" / "0.png", folder / "c" / "copy.png")
     code, stdout, stderr = invoke("create", db, folder, *SMALL)
     assert code == 0
-    assert "same content twice: c/copy.png; the item has the labels of both: a, c" in stderr
-    assert "1 gave an item one more label" in stdout
+    assert "same content twice: c/copy.png; the item has both labels: a, c" in stderr
+    assert "1 gave an item another label" in stdout
     assert "1 with several" in invoke("info", db)[1]
-    found = invoke("search", db, folder / "a" / "0.png", "-k", "12", "--class", "c", "--json")[1]["answers"][
-        0
-    ]
+    query = folder / "a" / "0.png"
+    (found,) = invoke("search", db, query, "-k", "12", "--class", "c", "--json")[1]["answers"]
     assert {hit["id"] for hit in found["hits"]} == {"a/0.png", "c/2.png", "c/5.png", "c/8.png", "c/11.png"}
     assert next(h for h in found["hits"] if h["id"] == "a/0.png")["labels"] == ["a", "c"]
     assert "a, c" in invoke("search", db, folder / "a" / "0.png", "--class", "c")[1]
-    assert invoke("relabel", db, "b/1.png", "b", "new")[1] == "1 item is labelled b, new now.\n"
+    assert invoke("relabel", db, "b/1.png", "b", "new")[1] == "1 item is now labelled b, new.\n"
     data = invoke("remove", db, "--class", "c", "--dry-run", "--json")[1]
     assert (data["n_removed"], data["relabelled"]) == (4, ["a/0.png"])
     told = invoke("remove", db, "--class", "c")[1]

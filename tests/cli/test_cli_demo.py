@@ -84,7 +84,7 @@ def test_the_folder_of_another_is_left_alone(tmp_path, name):
     theirs.write_text("mine")
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)])
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "not of a demo" in result.stderr
+    assert "not made by a demo" in result.stderr
     assert theirs.read_text() == "mine"
 
 
@@ -93,5 +93,5 @@ def test_a_file_is_no_folder(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "file")])
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {tmp_path / 'file'} is there and not of a demo; choose another folder with --out.\n"
+        f"Error: {tmp_path / 'file'} exists and was not made by a demo; choose another folder with --out.\n"
     )

@@ -49,7 +49,7 @@ def test_the_commands_that_it_prints_mend_what_it_found(path):
         assert program == "sihash"
         assert invoke(*words)[0] == 0
     code, out, _ = invoke("doctor", path)
-    assert out.startswith("Nothing was found.\n\n120 of 120 labels were judged")
+    assert out.startswith("No problems found.\n\n120 of 120 labels were judged")
 
 
 def test_the_text_and_the_page_give_reason_and_command(path, tmp_path):
@@ -82,10 +82,10 @@ def test_items_with_ids_of_the_user(tmp_path):
 
 
 def test_relabel_by_item_and_by_class(path):
-    assert invoke("relabel", path, 0, "a b", "--id", 1)[1] == "2 items are labelled a b now.\n"
-    assert invoke("relabel", path, 0, "a b")[1] == "0 items are labelled a b now. 1 had that already.\n"
-    assert invoke("relabel", path, 0, "--none")[1] == "1 item is without a label now.\n"
-    assert invoke("undo", path)[1].startswith("Taken back: relabel.")
+    assert invoke("relabel", path, 0, "a b", "--id", 1)[1] == "2 items are now labelled a b.\n"
+    assert invoke("relabel", path, 0, "a b")[1] == "0 items are now labelled a b. 1 already had it.\n"
+    assert invoke("relabel", path, 0, "--none")[1] == "1 item is now without a label.\n"
+    assert invoke("undo", path)[1].startswith("Undone: relabel.")
     code, out, _ = invoke("relabel", path, "--class", "a b", "other", "--json")
     assert (code, json.loads(out)["label"]) == (0, "other")
     with ImageDatabase(path) as db:

@@ -41,7 +41,7 @@ def raises(error):
         ),
         (OSError(28, "No space left on device"), "No space left on device."),
         (OSError("There is nothing."), "There is nothing."),
-        (MemoryError(), "This needs more memory than there is"),
+        (MemoryError(), "Not enough memory"),
         (OverflowError("int too large"), "One of the numbers given is too large: int too large."),
     ],
 )

@@ -159,8 +159,10 @@ class FaultyDisk(Disk):
         self._replace(source, target)
 
     def _remember(self, path: Path) -> None:
+        """What comes back of a file; its inode may be another file's soon."""
         if path.is_file():
-            self._deleted[os.stat(path).st_ino] = path.read_bytes()
+            inode = os.stat(path).st_ino
+            self._deleted[inode] = _safe_part(path.read_bytes(), self._bytes.pop(inode, 0))
 
     def _folders(self) -> list[Path]:
         return [Path(folder) for folder, _, _ in os.walk(self.root)]
@@ -204,16 +206,21 @@ class FaultyDisk(Disk):
                 is_there = now.get(name) == inode
                 if name.startswith(FILE):
                     data = path.read_bytes() if is_there else b""
+                elif is_there:
+                    data = _safe_part(path.read_bytes(), self._bytes.get(inode, 0))
                 else:
-                    whole = path.read_bytes() if is_there else self._deleted.get(inode, b"")
-                    n = self._bytes.get(inode, 0)
-                    data = whole[:n] + bytes(len(whole) - n)
+                    data = self._deleted.get(inode, b"")
                 (to / folder / name).write_bytes(data)
             if how == "least":  # SQLite's files beside the catalogue come and go by its own doing
                 for name in now.keys() - safe.keys():
                     if name.startswith(f"{FILE}-") and FILE in safe:
                         shutil.copy(found / folder / name, to / folder / name)
         return to
+
+
+def _safe_part(data: bytes, n: int) -> bytes:
+    """The first ``n`` bytes, and zeros for what was not synced."""
+    return data[:n] + bytes(max(0, len(data) - n))
 
 
 def _watched_execute(disk: FaultyDisk):

@@ -13,6 +13,7 @@ import small
 from faulty_disk import FaultyDisk, Killed
 from safetensors import safe_open
 
+from sihash.atomic_file import whole_file
 from sihash.database import DatabaseError, ImageDatabase, files, verify
 from sihash.database.catalogue import TABLES, Catalogue
 from sihash.database.files import Disk
@@ -269,6 +270,29 @@ def test_the_power_goes_at_any_call_of_a_creation(folder):
         shutil.rmtree(place)
         k += 1
     assert k > 10
+
+
+def test_the_power_goes_at_any_call_of_replacing_a_file(folder):
+    """An export or a model that is written again: the old one or the new one, whole."""
+    k, done = 0, False
+    while not done:
+        (root := folder / f"{k}" / "out").mkdir(parents=True)
+        (root / "items.npz").write_bytes(b"old")
+        disk = FaultyDisk(root)
+        disk.plan = {k: Killed()}
+        with disk.in_use():
+            try:
+                with whole_file(root / "items.npz") as file:
+                    file.write(b"the new one")
+                done = True
+                disk.power_goes()
+            except Killed:
+                pass
+        for how in ("kill", "least", "most"):
+            found = (disk.left(folder / f"{k}" / how, how) / "items.npz").read_bytes()
+            assert found == b"the new one" if done else found in (b"old", b"the new one")
+        k += 1
+    assert k > 3
 
 
 def test_sqlite_syncs_every_commit(db, monkeypatch):

@@ -306,7 +306,7 @@ def test_a_table_beside_a_folder_says_ids_and_columns(photos, folder):
     ) as db:
         assert db.item(3).columns == {"id": "p3"}
     csv.write_text("file,label,id\ncat/0.png,cat,a\n")
-    with pytest.raises(DatabaseError, match="does not name"):
+    with pytest.raises(DatabaseError, match="but none for"):
         ImageDatabase.create(folder / "none", photos, csv, **IMAGE_PARAMS)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sihash.database import DatabaseError, ImageDatabase, files, kept_versions
+from sihash.database.catalogue import Catalogue
 from sihash.database.files import Disk
 from sihash.database.small_segments import n_last_to_merge
 
@@ -75,6 +76,30 @@ def test_the_cost_of_an_addition_does_not_grow(db, monkeypatch):
     assert max(sizes) <= 4 * np.log2(260)
     assert n_files(db.path) < 100
     assert db.verify() == []
+
+
+def test_the_log_is_read_once_whatever_is_learned(db, monkeypatch):
+    """An addition after an update goes on from the operations that are known."""
+    read, operations = [], Catalogue.operations
+
+    def noted(self, after=0):
+        found = operations(self, after)
+        read.append(len(found))
+        return found
+
+    for k in range(20):
+        add_one(db, k)
+    db.update()
+    monkeypatch.setattr(Catalogue, "operations", noted)
+    add_one(db, 20)
+    assert max(read) <= 2
+    monkeypatch.undo()
+    db.undo()
+    db.undo()  # the update
+    with ImageDatabase(db.path) as fresh:
+        known, again = (each._read(lambda s: s.log) for each in (db, fresh))
+        assert {**vars(known), "operations": 0, "last": 0} == {**vars(again), "operations": 0, "last": 0}
+        assert list(known.operations) == list(again.operations)
 
 
 def test_additions_that_were_merged_are_undone_one_by_one(db):

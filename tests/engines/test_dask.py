@@ -168,7 +168,7 @@ def kill_a_worker_at_step(k, client, monkeypatch):
 def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypatch):
     paths, X, y = shards
     # With a small λ codes have moved by the time the second round trains: they have to be brought back.
-    params = {**PARAMS, "codebook": "separated", "lam": 1e4, "gamma": 5.0} if source == "array" else PARAMS
+    params = {**PARAMS, "codebook": "random", "lam": 1e4, "gamma": 5.0} if source == "array" else PARAMS
     undisturbed = SIH(**params).fit(X, y)
     kill_a_worker_at_step(4 if source == "array" else 2, client, monkeypatch)
     hasher = SIH(**params, engine="dask").fit(X if source == "array" else rows_from_files(paths), y)

@@ -107,12 +107,13 @@ def test_sih_in_parts_through_every_change(solver, lam, monkeypatch, tmp_path):
         "n_bits": 8,
         "n_anchors": 40,
         "solver": solver,
-        "codebook": "separated",
+        "codebook": "random",
         "lam": lam,
         "gamma": 5.0,
         "random_state": 0,
     }
-    params["tol"] = 0.01
+    # Codes that move go where what is left of a gap leads them: with a wide one the paths part early.
+    params["tol"] = 0.001 if lam is not None and solver == "smooth" else 0.01
     one, three = SIH(**params), SIH(**params)
     engines = {id(one): EngineHere(1), id(three): EngineHere(3)}
     for hasher in (one, three):

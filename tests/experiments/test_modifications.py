@@ -66,7 +66,7 @@ class TestStream:
         task = load_task("digits", None, None)
         now = stream.LiveCollection.start(task, 0)
         seen = set()
-        for kind in stream._kinds(np.random.RandomState(0), 40):
+        for kind in stream.change_kinds(np.random.RandomState(0), 40):
             before = now.inside.copy()
             kind, rows, gone = now.next_change(kind, task.classes.tolist())
             seen.add(kind)

@@ -52,6 +52,18 @@ def assert_trained(hasher, tol=0.01):
 # What an update does.
 
 
+def test_hash_functions_that_did_not_move_keep_their_probabilities():
+    X, y = blobs(900)
+    hasher = small(tol=0.5).fit(X, y)  # so wide that a few rows move nothing
+    before, coef = hasher.predict_proba(X), hasher.bit_coef_
+    hasher.add(X[:5], y[:5])
+    np.testing.assert_array_equal(hasher.bit_coef_, coef)
+    np.testing.assert_array_equal(hasher.predict_proba(X), before)
+    hasher.remove_classes([0])
+    np.testing.assert_allclose(hasher.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+    assert hasher.predict_proba(X).shape == (900, 3)
+
+
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
 def test_adding_images_of_known_classes(solver):
     X, y = blobs(900)
@@ -336,7 +348,7 @@ def state(hasher):
 def test_an_update_that_breaks_off_leaves_the_hasher_as_it_was(solver, where, error, monkeypatch):
     X, y = blobs(400, n_classes=6)
     first = y < 5
-    hasher = small(solver=solver, codebook="separated").fit(X[first], y[first])
+    hasher = small(solver=solver, codebook="random").fit(X[first], y[first])
     twin = copy.deepcopy(hasher)
     before = state(hasher)
     import sihash.hashing.training_state as module
@@ -550,7 +562,7 @@ def test_labels_or_ids_without_rows_are_refused():
     for more in ({"y": y}, {"ids": [1000]}):
         with pytest.raises(ValueError, match="Expected rows X"):
             hasher.update(**more)
-    with pytest.raises(ValueError, match="NaN is no id"):
+    with pytest.raises(ValueError, match="NaN cannot be an id"):
         hasher.add(X[:1], y[:1], ids=[float("nan")])
 
 

@@ -2,7 +2,14 @@ import numpy as np
 import pytest
 
 from sihash import SIH
-from sihash.hashing.learned_words import climb, crowding, explained, learn_words, sample_of_classes
+from sihash.hashing.learned_words import (
+    climb,
+    crowding,
+    explained,
+    learn_words,
+    sample_of_classes,
+    sample_sums,
+)
 
 
 def made(n_classes=40, per_class=30, spread=0.6, seed=0):
@@ -16,6 +23,11 @@ def random_words(n_classes, n_bits, seed=0):
     return np.where(np.random.RandomState(seed).rand(n_classes, n_bits) < 0.5, -1, 1).astype(np.int8)
 
 
+def made_M(X, y):
+    Phi = np.column_stack([X, np.ones(len(X), np.float32)])
+    return explained(*sample_sums(Phi, y, np.bincount(y), np.eye(y.max() + 1)))
+
+
 def objective(words, M, mu):
     B = words.astype(float)
     P = B @ B.T
@@ -26,7 +38,7 @@ def objective(words, M, mu):
 def test_explained_is_what_ridge_regression_explains():
     X, y = made()
     Phi = np.column_stack([X, np.ones(len(X), np.float32)])
-    M = explained(Phi.copy(), y, np.bincount(y), np.eye(y.max() + 1))
+    M = made_M(X, y)
     b = random_words(40, 1)[:, 0].astype(float)
     fitted = Phi @ np.linalg.lstsq(Phi.astype(float), b[y], rcond=None)[0]
     assert b @ M @ b == pytest.approx(fitted @ fitted - len(y) * fitted.mean() ** 2, rel=0.01)
@@ -34,10 +46,7 @@ def test_explained_is_what_ridge_regression_explains():
 
 def test_a_climb_raises_the_objective_to_where_no_flip_helps():
     X, y = made()
-    M, words = (
-        explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y), np.eye(y.max() + 1)),
-        random_words(40, 12),
-    )
+    M, words = made_M(X, y), random_words(40, 12)
     higher = words
     for _ in range(5):
         higher = climb(higher, M, 20.0, np.arange(40), np.random.RandomState(0))
@@ -51,7 +60,7 @@ def test_a_climb_raises_the_objective_to_where_no_flip_helps():
 
 def test_words_that_may_not_move_stay_and_words_are_not_crowded():
     X, y = made()
-    M = explained(np.column_stack([X, np.ones(len(X), np.float32)]), y, np.bincount(y), np.eye(y.max() + 1))
+    M = made_M(X, y)
     words = random_words(40, 32)
     learned = learn_words(words, M, np.arange(30, 40), np.random.RandomState(0))
     np.testing.assert_array_equal(learned[:30], words[:30])

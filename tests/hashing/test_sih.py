@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from sihash import SIH, modelfile
 from sihash.evaluation import leave_one_out
+from sihash.hashing.codebook import make_codebook
 from sihash.hashing.training_state import TrainingState
 from sihash.modelfile import ModelFileError
 from sihash.svm import smooth
@@ -96,7 +97,7 @@ def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
     monkeypatch.setattr(module, "start", lambda work: lambda done=work(): done)  # one phase after the other
     for name in ("solve_svms", "solve_multiclass", "descend"):
         monkeypatch.setattr(module, name, watched(name, getattr(module, name)))
-    hasher = small(solver=solver, codebook="separated", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
+    hasher = small(solver=solver, codebook="random", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
     assert hasher.n_iter_ > 1
     assert sum(int(r.n_flips.sum()) for r in hasher.report_.rounds) > 0
     values = [value for _, value in seen]
@@ -106,14 +107,15 @@ def test_eq_1_never_rises_within_a_phase(solver, seed, monkeypatch):
 
 def test_a_bit_whose_column_stayed_is_not_trained_again():
     X, y = blobs(240, spread=1.6)
-    hasher = small(codebook="separated", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
+    hasher = small(codebook="random", lam=300.0, gamma=0.5, C_x=1.0, C_b=0.01).fit(X, y)
     for before, after in zip(hasher.report_.rounds, hasher.report_.rounds[1:], strict=False):
         assert not after.n_steps[before.n_flips == 0].any()
 
 
 def test_with_the_papers_parameters_codes_stay_at_the_words():
     X, y = blobs(300)
-    hasher = small(codebook="separated", lam=None, gamma=1e5, C_x=16.0, C_b=1e-3).fit(X, y)
+    words = make_codebook("separated", 12, np.bincount(y), 1.0, np.random.RandomState(0))  # given: may move
+    hasher = small(codebook=words, lam=None, gamma=1e5, C_x=16.0, C_b=1e-3).fit(X, y)
     assert hasher.n_iter_ == 1
     for k in range(4):
         assert len(np.unique(hasher.codes_[y == k], axis=0)) == 1

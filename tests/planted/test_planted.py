@@ -1,4 +1,4 @@
-"""The planted bugs still apply to the source, and name tests that there are; `run` plants them."""
+"""The planted bugs apply to the source, name tests that there are, and are noticed by them; see `run`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from run import PATCHES, REPOSITORY, apply, tests_of
+from run import PATCHES, REPOSITORY, apply, planted, tests_of, without_bugs
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
@@ -26,3 +26,18 @@ def test_a_planted_bug_applies_and_names_its_tests(patch):
 
 def test_there_are_enough():
     assert len(PATCHES) >= 16
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.stem)
+def test_a_planted_bug_is_noticed(patch, tmp_path):
+    noticed, said = planted(patch, tmp_path)
+    assert noticed, said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_without_a_bug_the_same_tests_pass(tmp_path):
+    passed, said = without_bugs(PATCHES, tmp_path)
+    assert passed, said

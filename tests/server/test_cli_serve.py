@@ -82,7 +82,7 @@ def test_where_it_cannot_listen_nothing_is_promised(template, tmp_path, host, re
         arguments = ["serve", str(database), "--host", host, "--port", port, "--workers", workers]
         result = CliRunner().invoke(app, arguments, env={"SIHASH_TOKEN": None})
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: The service cannot listen at {host}:{port}: {reason}")
+    assert result.stderr.startswith(f"Error: The service cannot listen on {host}:{port}: {reason}")
     assert "choose another --port or --host" in result.stderr
     assert result.stderr.count("\n") == 1
     assert not (database / PLACE).exists()  # the token that is shown once is not spent

@@ -49,11 +49,11 @@ class TestErrors:
 
     @pytest.mark.parametrize("address", ["127.0.0.1:8080", "localhost", "", "ftp://a.example", "http://[::1"])
     def test_what_is_no_address(self, ask, address):
-        expected = f"Expected an address such as http://127.0.0.1:8080, got {address!r}."
+        expected = f"Expected an address like http://127.0.0.1:8080, got {address!r}."
         assert self.refused(address, ask) == expected
 
     def test_somebody_else_answers(self, ask, other):
-        assert "is not one of this version of `sihash serve`" in self.refused(other, ask)
+        assert "does not come from this version of `sihash serve`" in self.refused(other, ask)
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch):

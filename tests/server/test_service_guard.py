@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from services import TOKEN, application
 
@@ -77,6 +79,21 @@ def test_reading_is_free_on_the_loopback_only(local, public):
     for path in PUBLIC:
         assert public.get(path).status_code == 200, path
     assert public.get("/page/style.css").status_code == 200
+
+
+READ = ("/v1/info", "/v1/items/1/search", "/metrics")
+
+
+def test_behind_a_proxy_reading_needs_the_token(template, tmp_path, local):
+    """By the name that the proxy is reached by, or by what it adds; it is bound to the loopback even so."""
+    with application(template, tmp_path, host_names=("images.example",)) as proxied:
+        for path, host in product(READ, ("images.example", "127.0.0.1")):
+            assert proxied.get(path, headers={"host": host}).status_code == 401
+            assert proxied.get(path, headers={**BEARER, "host": host}).status_code == 200
+    for path, name in product(READ, ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Host")):
+        assert local.get(path, headers={name: "10.1.2.3"}).status_code == 401
+        assert local.get(path, headers={**BEARER, name: "10.1.2.3"}).status_code == 200
+        assert local.get("/v1/health", headers={name: "10.1.2.3"}).status_code == 200
 
 
 @pytest.mark.parametrize(

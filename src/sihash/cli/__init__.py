@@ -1,6 +1,6 @@
-"""The `sihash` command: one file a verb.
+"""The `sihash` command: one file per verb.
 
-What is heavy is imported when a verb runs, so that help, errors and completion are quick.
+Heavy modules are imported when a verb runs, so that help, errors and completion are quick.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from sihash.cli.update import update
 SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],
     "A database": [create, search, classify, add, remove, relabel, update, undo],
-    "Its upkeep": [info, evaluate, doctor, export, verify, compact, merge, serve],
+    "Care for it": [info, evaluate, doctor, export, verify, compact, merge, serve],
     "Data and research": [extract, cache, benchmark, reproduce],
 }
 
@@ -44,9 +44,9 @@ class Sections(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         names = {heading: [verb.__name__ for verb in verbs] for heading, verbs in SECTIONS.items()}
         names["Data and research"].append("data")
-        for heading, own in names.items():
+        for heading, listed in names.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in own])
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in listed])
 
 
 app = typer.Typer(

@@ -33,11 +33,9 @@ def add(
     labels: Labels = None,
     id_column: IdColumn = None,
     columns: Columns = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Let items take the place of those that have their ids.")
-    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace items that have the same ids.")] = False,
     prefix: Annotated[
-        str, typer.Option(help="Put before the paths that are ids of files, as in --prefix holiday/.")
+        str, typer.Option(help="Put this before file paths when they become ids, like --prefix holiday/.")
     ] = "",
     allow_rejects: AllowRejects = False,
     progress: Progress = ProgressKind.auto,
@@ -47,15 +45,15 @@ def add(
 
     Searches find them at once; the next `sihash update` learns from them.
 
-    Content that is there already is skipped. What comes under an id that is there, and differs from it, is an
-    error, unless --replace is given. Files that cannot be used are listed on stderr, and the exit
-    code is then 3. Content that is in the database with another label, or twice in SOURCE, is named, too: in
-    SOURCE, the item gets both labels.
+    Content that is already there is skipped. A different item under an id that is already there is an error,
+    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3. So is
+    content that is already there under a different label; the exit code is then 0. Content that is in SOURCE
+    twice becomes one item with the labels of both.
 
     Example: sihash add DB more-photos/
     """
     if label is not None and labels is not None:
-        raise typer.BadParameter("give --label for all items, or --labels by name; not both.")
+        raise typer.BadParameter("give --label (one for all items) or --labels (a file), not both.")
     refuse_missing_source(source)
     with phase_bars(progress) as tell, open_database(database) as opened:
         from sihash.database.label_text import written_labels
@@ -71,5 +69,6 @@ def add(
             progress=tell,
         )
         if not (report.added or report.skipped or report.rejected):
-            raise ValueError(f"There is nothing to add in {source}; is it empty?")
-    emit_added(report, f"found by version {report.version}.", as_json, allow_rejects)
+            raise ValueError(f"{source} holds nothing to add; is it empty?")
+    text = f"`sihash update {database}` learns from them." if report.added else "nothing has changed."
+    emit_added(report, text, as_json, allow_rejects)

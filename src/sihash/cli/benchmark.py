@@ -1,4 +1,4 @@
-"""``sihash benchmark``: every method of the package by one protocol, on any data."""
+"""``sihash benchmark``: every method of the package under one protocol, on any data."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ def benchmark(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="sih, sih_paper, dbc, sdh, fasthash, ksh, bre, cca_itq, pca_itq, lsh; without codes: "
-            "cosine, sign_bits, rescored, pq, lda. Repeat for more. Default: all."
+            help="search (as sihash search answers), sih, sih_paper, dbc, sdh, fasthash, ksh, bre, "
+            "cca_itq, pca_itq, lsh; without codes: cosine, sign_bits, rescored, pq, lda. Repeat for more. "
+            "Default: all."
         ),
     ] = None,
     bits: Annotated[
         list[int] | None, typer.Option(min=1, help="Code length; repeat for more. Default: 32.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs of a method that draws at random.")] = 3,
-    rows: Annotated[int | None, typer.Option(min=10, help="Training rows at most.")] = None,
-    queries: Annotated[int, typer.Option(min=1, help="Test rows that ask, at most.")] = 1000,
-    seconds: Annotated[float, typer.Option(min=1, help="Seconds that a run may take.")] = 600.0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per method that uses random numbers.")] = 3,
+    rows: Annotated[int | None, typer.Option(min=10, help="Use at most this many training rows.")] = None,
+    queries: Annotated[int, typer.Option(min=1, help="Use at most this many test rows as queries.")] = 1000,
+    seconds: Annotated[float, typer.Option(min=1, help="Time limit per run, in seconds.")] = 600.0,
     features: Annotated[
-        str | None, typer.Option(help="Of images: gist, pixels or onnx:FILE. Default: the usual ones.")
+        str | None, typer.Option(help="For images: gist, pixels or onnx:FILE. Default: the usual ones.")
     ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Run again what failed.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for records, tables, plots and page.")] = Path(
         "sihash-benchmark"
     ),
@@ -39,8 +40,8 @@ def benchmark(
 ) -> None:
     """Compare all methods on your data: quality, bytes, times.
 
-    Results are written as they come: the same command goes on where a stopped one was. A method that fails or
-    takes too long stands in the table with the reason.
+    Results are written as they come: run the same command again to continue. A method that fails or takes too
+    long appears in the table with the reason.
 
     Example: sihash benchmark digits --method sih --method sdh --bits 32
     """
@@ -50,8 +51,8 @@ def benchmark(
 
     for name in method or ():
         if name not in field.METHODS:
-            raise ValueError(f"There is no method {name!r}; choose of {', '.join(field.METHODS)}.")
-    for name in data:  # one that is not there is told before hours are spent on the others
+            raise ValueError(f"There is no method {name!r}; choose from {', '.join(field.METHODS)}.")
+    for name in data:  # a missing one is reported before hours are spent on the others
         loading.read(name, mapped=True)
     wanted = field.Field(data, method or field.METHODS, bits or [32], seeds, rows, queries, seconds, features)
     page, tables = write_field_report(field.benchmark(wanted, out, retry=retry, tell=talk), out)

@@ -1,4 +1,4 @@
-"""``sihash cache``: features that are kept on disk."""
+"""``sihash cache``: the cache of image features."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sihash.cli.output import emit
 
 
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Delete all of it.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete everything in the cache.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show or clear the features that are kept on disk.
+    """Show or clear the cache of image features.
 
-    `sihash extract` and `sihash.datasets.load` keep the features of images there. Above the limit those used
-    longest ago go first. SIHASH_CACHE_GB changes the limit.
+    `sihash extract` and `sihash.datasets.load` keep features of images on disk. Above the limit, the least
+    recently used are deleted. SIHASH_CACHE_GB sets the limit.
 
     Example: sihash cache --clear
     """

@@ -1,4 +1,4 @@
-"""``sihash classify``: the class that the second stage sees."""
+"""``sihash classify``: the likely class of a query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def classify(
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")],
     as_json: Json = False,
 ) -> None:
-    """Tell the class of images or vectors, with probabilities.
+    """Predict the class of images or vectors, with probabilities.
 
     Example: sihash classify DB query.jpg
     """

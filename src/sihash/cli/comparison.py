@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sihash.evaluation import Comparison
 
-HEADINGS = ("", "an item", "P@1", "P@10", "mAP", "a query")
+HEADINGS = ("", "per item", "P@1", "P@10", "mAP", "per query")
 
 
 def comparison_table(comparison: Comparison) -> str:
-    """The comparison as text: a line for each way to search, what was skipped, the note, the advice."""
+    """The comparison as text: a row per method, what was skipped, and the advice."""
     from sihash.evaluation.advice import size_words
 
     rows = [
@@ -29,10 +29,7 @@ def comparison_table(comparison: Comparison) -> str:
     widths = [max(map(len, column)) for column in zip(HEADINGS, *rows, strict=True)]
     lines = [_line(row, widths) for row in (HEADINGS, *rows)]
     lines += [f"{name}: skipped, {reason}." for name, reason in comparison.skipped.items()]
-    left_out = f", {comparison.n_left_out:,} left out: nothing relevant" if comparison.n_left_out else ""
-    lines += ["", f"{comparison.n_queries:,} queries{left_out}; {comparison.n_items:,} items"]
-    lines += [comparison.note] if comparison.note else []
-    return "\n".join([*lines, comparison.advice()])
+    return "\n".join([*lines, "", comparison.advice()])
 
 
 def _line(row: tuple[str, ...], widths: list[int]) -> str:

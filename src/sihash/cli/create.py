@@ -21,6 +21,7 @@ from sihash.cli.options import (
     Tensor,
     emit_added,
     numbers,
+    refuse_database,
     refuse_missing_source,
 )
 from sihash.cli.output import ProgressKind, phase_bars
@@ -48,13 +49,13 @@ def _engines(incomplete: str) -> list[str]:
 
 
 def create(
-    database: Annotated[Path, typer.Argument(metavar="DB", help="A folder that is not there yet, or empty.")],
+    database: Annotated[Path, typer.Argument(metavar="DB", help="A new or empty folder.")],
     source: Annotated[
         str,
         typer.Argument(help="A folder, zip or tar of class folders, a vector file, or a data set's name."),
     ],
     bits: Annotated[
-        int | None, typer.Option(min=1, help="Bits of a code; by the number of classes if not said.")
+        int | None, typer.Option(min=1, help="Bits per code. Default: by the number of classes.")
     ] = None,
     anchors: Annotated[
         int,
@@ -65,8 +66,8 @@ def create(
     features: Annotated[
         str,
         typer.Option(
-            help="How images become vectors: gist (a descriptor of 2001), pixels, or onnx:FILE, a network; "
-            "auto is gist.",
+            help="How images become vectors: gist (a descriptor from 2001), pixels, or onnx:FILE (a "
+            "network). auto is gist.",
             autocompletion=_features,
         ),
     ] = "auto",
@@ -77,29 +78,29 @@ def create(
     labels: Labels = None,
     id_column: IdColumn = None,
     columns: Columns = None,
-    solver: Annotated[Solver, typer.Option(help="Solver of the binary SVMs; auto is smooth.")] = Solver.auto,
+    solver: Annotated[Solver, typer.Option(help="Solver for the binary SVMs. auto is smooth.")] = Solver.auto,
     index: Annotated[
         str,
         typer.Option(
-            help="How codes are searched: exact; faiss; milvus+http://host:port/name; auto is exact up to "
+            help="How codes are searched: exact, faiss or milvus+http://host:port/name. auto is exact up to "
             "two million items.",
             autocompletion=_indexes,
         ),
     ] = "auto",
     training_rows: Annotated[
-        str, typer.Option(help="Items to learn from at most, a fair sample of each class; or all.")
+        str, typer.Option(help="Learn from at most this many items, a fair sample of each class; or all.")
     ] = str(DEFAULT_TRAINING_ROWS),
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Where the first learning keeps its rows: local, disk, disk:<directory>; see --scheduler.",
+            help="Where learning keeps its rows: local, disk or disk:<directory>; see --scheduler.",
             autocompletion=_engines,
         ),
     ] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="Learn on the Dask cluster of this scheduler, as in tcp://host:8786.")
+        str | None, typer.Option(help="Learn on the Dask cluster of this scheduler, like tcp://host:8786.")
     ] = None,
-    thumbnails: Annotated[bool, typer.Option(help="Keep small pictures to show answers with.")] = True,
+    thumbnails: Annotated[bool, typer.Option(help="Keep small pictures for showing results.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
     allow_rejects: AllowRejects = False,
     progress: Progress = ProgressKind.auto,
@@ -109,16 +110,17 @@ def create(
 
     Reads the collection, learns codes from its labels, and encodes it.
 
-    Files that cannot be used are listed on stderr, and the exit code is then 3.
+    Files that cannot be used are listed on stderr; the exit code is then 3.
 
     Example: sihash create DB photos/
 
     Example: sihash create DB photos/ --features onnx:network.onnx
     """
     if scheduler and engine not in (None, "dask"):
-        raise typer.BadParameter(f"--scheduler is for the engine dask, got --engine {engine}.")
+        raise typer.BadParameter(f"--scheduler works with --engine dask only, got --engine {engine}.")
     if engine == "dask" and not scheduler:
-        raise typer.BadParameter("--engine dask needs the cluster's --scheduler, as in tcp://host:8786.")
+        raise typer.BadParameter("--engine dask needs --scheduler, like tcp://host:8786.")
+    refuse_database(database)
     refuse_missing_source(source)
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

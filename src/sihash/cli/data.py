@@ -1,4 +1,4 @@
-"""``sihash data``: which data sets there are, what is in them, and how to get them."""
+"""``sihash data``: list, inspect and download data sets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from sihash.cli.options import Json
-from sihash.cli.output import REJECTED, all_told, emit, progress_bar
+from sihash.cli.options import Json, class_lines
+from sihash.cli.output import REJECTED, all_told, emit, one_line, progress_bar
 
-app = typer.Typer(no_args_is_help=True, help="Data sets: list, look into, download.")
+app = typer.Typer(no_args_is_help=True, help="List, inspect and download data sets.")
 
 SourceArgument = Annotated[str, typer.Argument(help="A name from `sihash data list`, or a path.")]
 
@@ -17,7 +17,7 @@ SourceArgument = Annotated[str, typer.Argument(help="A name from `sihash data li
 @app.command("list")
 @all_told()
 def list_named(as_json: Json = False) -> None:
-    """The data sets known by name, and where they are.
+    """List the data sets known by name, and where they are.
 
     Example: sihash data list
     """
@@ -34,7 +34,7 @@ def list_named(as_json: Json = False) -> None:
 @app.command()
 @all_told()
 def info(source: SourceArgument, as_json: Json = False) -> None:
-    """What a data set holds. Reads every file; exits with 3 if some had to be rejected.
+    """Show what a data set holds. Reads every file; exits with 3 if some were rejected.
 
     Example: sihash data info photos/
     """
@@ -49,17 +49,18 @@ def info(source: SourceArgument, as_json: Json = False) -> None:
     summary = {
         key: value for key, value in data.summary.items() if vectors or key not in ("shape", "features")
     }
-    emit(
-        summary, "\n".join(f"{key}: {_line(value)}" for key, value in summary.items() if value != []), as_json
-    )
+    lines = [line for key, value in summary.items() if value != [] for line in _lines(key, value)]
+    emit(summary, "\n".join(lines), as_json)
     if data.rejects:
         raise typer.Exit(REJECTED)
 
 
-def _line(value: object) -> str:
+def _lines(key: str, value: object) -> list[str]:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {n:,}" for name, n in value.items())
-    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return class_lines(value)
+    if isinstance(value, list):
+        return [f"{key}:", *(f"  {one_line(str(each))}" for each in value)]
+    return [f"{key}: {value}"]
 
 
 @app.command()
@@ -67,7 +68,7 @@ def _line(value: object) -> str:
 def fetch(
     name: Annotated[str, typer.Argument(help="A name from `sihash data list`.")], as_json: Json = False
 ) -> None:
-    """Find a data set, or download it into the user's cache; prints where it is.
+    """Find a data set, or download it into the user's cache; print where it is.
 
     Example: sihash data fetch mnist
     """

@@ -45,10 +45,10 @@ def demo(
     ),
     as_json: Json = False,
 ) -> None:
-    """Show the life of a database, on handwritten digits.
+    """Show what a database does, on handwritten digits.
 
-    It is made and searched, gains images and a class, and loses a class. Writes a page with pictures. Needs
-    no data and no network. The images and the database stay in the folder until the next demo.
+    Creates and searches a database, adds images and a new class, and removes a class. Writes a page with
+    pictures. Needs no data and no network. Images and database stay in the folder until the next demo.
 
     Example: sihash demo
     """
@@ -72,7 +72,7 @@ def _how_to_go_on(place: Path) -> str:
         "The database is yours to try:\n"
         f"  {sihash} search {place} {query}\n"
         f"  {sihash} info {place}\n"
-        f"  {sihash} create my-db my-photos/        # photos in one folder for each class\n"
+        f"  {sihash} create my-db my-photos/        # one folder of photos per class\n"
         f"For a page in the browser:\n"
         f"  {pip} install 'sihash[service]'\n"
         f"  {sihash} serve {place}"
@@ -89,7 +89,7 @@ def _prepare(out: Path) -> tuple[Path, Path]:
     if (work / MARK).is_file():
         shutil.rmtree(work)
     elif out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise ValueError(f"{out} is there and not of a demo; choose another folder with --out.")
+        raise ValueError(f"{out} exists and was not made by a demo; choose another folder with --out.")
     work.mkdir(parents=True)
     (work / MARK).touch()
     _write_images(work / "images")
@@ -169,14 +169,14 @@ def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict
     figures["mAP"] = database.evaluate(queries).mAP
     tell(
         "sihash evaluate DB --queries images/queries\n"
-        f"  mAP {figures['mAP']:.3f} with images of these digits that it never saw"
+        f"  mAP {figures['mAP']:.3f} on images of these digits that it never saw"
     )
     tell(_search_told(database, min((queries / "3").iterdir())))
     n_more = len(database.add(images / "more").added)
     tell(f"sihash add DB images/more\n  {n_more} more images of the same digits; then, to learn:")
     figures["more_images"] = _three_ways(database, queries, tell)
     n_new = len(database.add(images / "new").added)
-    tell(f"sihash add DB images/new\n  {n_new} images of a digit that it does not know, the {NEW}; then:")
+    tell(f"sihash add DB images/new\n  {n_new} images of a digit that it does not know, the {NEW}:")
     searches = _queries_in(queries / NEW)
     _ask(database, searches, "before")
     searches = sorted(searches, key=_n_right)[:3]
@@ -187,8 +187,8 @@ def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict
     _ask(database, removed, "removed")
     database.undo()
     tell(
-        f"sihash remove DB --class {REMOVED}\n  {n_removed} images gone: no search finds them\n"
-        f"sihash undo DB\n  {len(database):,} images, all back"
+        f"sihash remove DB --class {REMOVED}\n  {n_removed} images removed: no search finds them\n"
+        f"sihash undo DB\n  {len(database):,} images: all are back"
     )
     database.close()
     return {**figures, "n_removed": n_removed}, [*searches, *removed]
@@ -235,9 +235,9 @@ def verdict(ways: dict[str, Any]) -> str:
     compared = (
         f"The update took {ratio:.1f} times as long as learning from scratch"
         if ratio >= 1
-        else f"The update took {100 * ratio:.0f} % of the time from scratch"
+        else f"The update took {100 * ratio:.0f} % of the time of learning from scratch"
     )
-    return f"{compared}, on few and small images; the README has 50,000 and 60,000."
+    return f"{compared}, on few and small images. docs/updates.md has larger collections."
 
 
 def _queries_in(folder: Path) -> list[Search]:

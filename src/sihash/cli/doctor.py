@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 def doctor(
     database: Database,
-    limit: Annotated[int, typer.Option(min=1, help="Findings of each kind at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="List at most this many findings of each kind.")] = 20,
     html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
     as_json: Json = False,
 ) -> None:
-    """List labels that look wrong, and what mends them.
+    """List labels that look wrong, with commands that fix them.
 
-    Also duplicates, and classes that are confused or too small. Most certain first. Nothing is changed. Takes
-    seconds to minutes; in large collections samples are examined.
+    Also lists duplicates, and classes that are confused or too small. Most certain first. Changes nothing.
+    Takes seconds to minutes; large collections are sampled.
 
     Example: sihash doctor DB --html findings.html
     """
@@ -71,14 +71,14 @@ def _text(diagnosis: Diagnosis, database: str) -> str:
     for kind, n in diagnosis.found.items():
         if not n:
             continue
-        own = [finding for finding in diagnosis.findings if finding.kind == kind]
-        more = f", the first {len(own):,} of {n:,}" if len(own) < n else f", {n:,}"
+        listed = [finding for finding in diagnosis.findings if finding.kind == kind]
+        more = f", the first {len(listed):,} of {n:,}" if len(listed) < n else f", {n:,}"
         lines += [f"{KIND_TITLES[kind]}{more}:"]
-        for finding in own:
+        for finding in listed:
             lines += [f"  {_where(finding)}{one_line(finding.reason)}"]
             lines += [f"      {one_line(finding.command(database))}"]
         lines += [""]
-    return "\n".join([*(lines or ["Nothing was found.", ""]), diagnosis.note])
+    return "\n".join([*(lines or ["No problems found.", ""]), diagnosis.note])
 
 
 def _where(finding: Finding) -> str:

@@ -21,8 +21,8 @@ def doctor_page(database: ImageDatabase, diagnosis: Diagnosis) -> str:
             body += [f"<h2>{escape(KIND_TITLES[kind])}</h2>", f'<p class="quiet">{shown}</p>']
             body += [_finding(database, finding, n_bits) for finding in own]
     if not diagnosis.findings:
-        body.append("<p>Nothing was found.</p>")
-    return document("What is wrong with the labels", body)
+        body.append("<p>No problems found.</p>")
+    return document("Labels that look wrong", body)
 
 
 def _finding(database: ImageDatabase, finding: Finding, n_bits: int) -> str:

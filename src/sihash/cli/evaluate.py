@@ -1,4 +1,4 @@
-"""``sihash evaluate``: how well codes find what belongs together."""
+"""``sihash evaluate``: how well searches find items of the right class."""
 
 from __future__ import annotations
 
@@ -26,59 +26,63 @@ AGAINST = "queries against a database"
 def evaluate(
     source: Annotated[
         str,
-        typer.Argument(help="A database; an .npz with codes and labels; with --model, any data set."),
+        typer.Argument(help="A database, or an .npz with codes and labels; with --model, any data set."),
     ],
     database: Annotated[
-        Path | None, typer.Option(help="Another .npz: the items that SOURCE is to find.")
+        Path | None, typer.Option(help="Another .npz: the items to search with the queries in SOURCE.")
     ] = None,
     model: Annotated[
-        Path | None, typer.Option(help="A model file that makes codes of the vectors of SOURCE.")
+        Path | None, typer.Option(help="A model file that encodes the vectors of SOURCE.")
     ] = None,
     features: Annotated[str | None, typer.Option(help="With --model: gist, pixels, onnx:<file>.")] = None,
     against_train: Annotated[
-        bool, typer.Option(help="With --model: the test part asks, the training part answers.")
+        bool, typer.Option(help="With --model: search the training part with the test part.")
     ] = False,
     queries: Annotated[
-        str | None, typer.Option(help="Of a database: labelled images or vectors that ask its items.")
+        str | None, typer.Option(help="For a database: labelled images or vectors to use as queries.")
     ] = None,
-    rank: Annotated[Rank | None, typer.Option(help="Of a database: another ranking than combined.")] = None,
+    rank: Annotated[Rank | None, typer.Option(help="For a database: a ranking other than combined.")] = None,
     max_queries: Annotated[
-        int, typer.Option(min=1, help="Of a database: use at most this many queries, drawn at random.")
+        int, typer.Option(min=1, help="For a database: use at most this many queries, drawn at random.")
     ] = 1000,
     against: Annotated[
-        bool, typer.Option("--against", help="Of a database: set it beside what one would otherwise take.")
+        bool, typer.Option("--against", help="For a database: compare with cosine, sign bits, PQ and LDA.")
     ] = False,
     k: Annotated[
         list[int] | None,
-        typer.Option("-k", help="Of codes: rank for precision@k, mAP@k and NDCG@k; repeat for more."),
+        typer.Option("-k", help="For codes: rank for precision@k, mAP@k and NDCG@k; repeat for more."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure how well searches of a database answer.
+    """Measure how well a database answers searches.
 
-    P@1, P@10 and mAP, with its worst classes. Or scores of codes in a file.
+    Prints P@1, P@10, mAP and the worst classes. P@10 stays below 1 where a class has fewer than ten items.
 
-    A database is asked by --queries, or by some of its own items, which are never answers to themselves; the
-    output says how far they are honest. --against also evaluates cosine on the vectors, one bit per
-    dimension, product quantisation and LDA's label on the same data, and gives advice.
+    Queries come from --queries, or are some of the database's own items; an item never finds itself.
+    --against also evaluates cosine on the vectors, one bit per dimension, product quantisation and LDA's
+    label on the same data, and gives advice.
 
-    Codes are packed uint8 (array `codes` or `X`), labels one per row or indicators (`labels` or `y`);
-    `n_bits` may say how many bits are used. Each item is once the query against all others; of a data
-    set, each item of its test part, if it has one.
+    SOURCE may also be a file of codes: packed uint8 (array `codes` or `X`), with one label per row or
+    indicators (`labels` or `y`), and `n_bits` if not all bits are used. Each item is the query once, against
+    all others.
 
     Example: sihash evaluate DB --queries held-out-photos/ --against
     """
     is_database = model is None and (Path(source) / "catalogue.sqlite").is_file()
     if is_database and (database or features or against_train or k):
-        raise typer.BadParameter("a database is evaluated by its own items or by --queries, without -k.")
+        raise typer.BadParameter(
+            "for a database use --queries, --rank and --against; the other options are for files of codes."
+        )
     if not is_database and (queries or rank or against):
-        raise typer.BadParameter("--queries, --rank and --against are for a database, and SOURCE is none.")
+        raise typer.BadParameter(f"--queries, --rank and --against need a database, and {source} is not one.")
     if is_database:
         found, text = _of_database(source, queries, rank and rank.value, max_queries, against)
         emit(found, text, as_json)
         return
     if not model:
-        refuse_missing_files([Path(source), *([database] if database else [])])
+        if not Path(source).exists():
+            raise ValueError(f"There is no database and no file of codes at {source}.")
+        refuse_missing_files([database] if database else [])
     if model:
         result = _of_codes(*_by_model(source, model, features, against_train), k or [])
     else:
@@ -112,12 +116,18 @@ def _evaluation_text(found: Evaluation) -> str:
         f"P@1 {found.p_at_1:.4f}   P@10 {found.p_at_10:.4f}   mAP {found.mAP:.4f}",
     ]
     lines += [found.note] if found.note else []
-    lines += ["worst classes:"] + [
-        f"  {one_line(str(each.label)):<24} P@1 {each.p_at_1:.3f}   P@10 {each.p_at_10:.3f}   "
-        f"mAP {each.mAP:.3f}   ({each.n_queries:,} queries)"
-        for each in found.worst(5)
+    worst = [each for each in found.worst(5) if each.mAP < 1]
+    lines += ["worst classes:"] if worst else []
+    lines += [
+        f"  P@1 {each.p_at_1:.3f}   P@10 {each.p_at_10:.3f}   mAP {each.mAP:.3f}   "
+        f"{_count(each.n_queries)}   {one_line(str(each.label))}"
+        for each in worst
     ]
     return "\n".join(lines)
+
+
+def _count(n_queries: int) -> str:
+    return "1 query" if n_queries == 1 else f"{n_queries:,} queries"
 
 
 def _of_codes(queries: Coded, stored: Coded | None, n_bits: int | None, k: list[int]) -> dict[str, Any]:
@@ -133,7 +143,7 @@ def _of_codes(queries: Coded, stored: Coded | None, n_bits: int | None, k: list[
 
 
 def _result(scores: RetrievalScores, apart: str) -> dict[str, Any]:
-    """Scores in plain types; ``apart`` says who asked whom, where not each item asked all others."""
+    """Scores in plain types; ``apart`` names the protocol if it is not leave-one-out."""
     return {
         "protocol": "leave one out" if scores.leaves_one_out else apart,
         "n_queries": scores.n_queries,
@@ -166,7 +176,7 @@ def _text(result: dict[str, Any]) -> str:
     ]
     if not any(result["recall"][:3]):
         lines.insert(
-            -1, "(nothing lies within 2 bits of any query, as is usual of long codes of many classes)"
+            -1, "(nothing lies within 2 bits of any query; with long codes and many classes that is usual)"
         )
     if "mean_correlation" in result:
         lines[-1] += f", mean correlation {result['mean_correlation']:.3f}"
@@ -178,7 +188,7 @@ def _read_codes(path: Path) -> tuple[Coded, int | None]:
     import numpy as np
 
     if not path.is_file():
-        raise ValueError(f"There is no .npz file of codes at {path}; a data set is evaluated with --model.")
+        raise ValueError(f"{path} is neither a database nor an .npz file of codes; a data set needs --model.")
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -205,7 +215,7 @@ def _by_model(
         data = load(source, features, progress=progress)
     check_vectors(data.X_train, source)
     if data.y_train is None:
-        raise ValueError(f"{source} has no labels, and without them nothing is relevant.")
+        raise ValueError(f"{source} has no labels, so nothing counts as relevant.")
     hasher = _open_model(model)
     has_test = len(data.X_test) > 0
     X, y = (data.X_test, data.y_test) if has_test else (data.X_train, data.y_train)
@@ -213,7 +223,7 @@ def _by_model(
     if not against_train:
         return queries, None, hasher.n_bits
     if not has_test:
-        raise ValueError(f"{source} has no test part to ask with; leave --against-train out.")
+        raise ValueError(f"{source} has no test part; leave out --against-train.")
     return queries, (hasher.transform(data.X_train), data.y_train), hasher.n_bits
 
 

@@ -1,4 +1,4 @@
-"""``sihash extract``: images in, vectors out."""
+"""``sihash extract``: turn images into vectors."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def extract(
     std: Std = None,
     tensor: Tensor = None,
     labels: Annotated[
-        str | None, typer.Option(help="Labels file of an .npy, label column of a table.")
+        str | None, typer.Option(help="The labels file of an .npy, or the label column of a table.")
     ] = None,
-    cache: Annotated[bool, typer.Option(help="Keep features on disk and use those kept.")] = True,
+    cache: Annotated[bool, typer.Option(help="Cache features on disk.")] = True,
     allow_rejects: AllowRejects = False,
     progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
     """Turn a collection of images into vectors.
 
-    Writes arrays X and y, or X_train, y_train, X_test, y_test, and class_names.
+    Writes the arrays X and y (or X_train, y_train, X_test, y_test) and class_names.
 
-    Rejected files are listed in OUTPUT.rejects.jsonl, and the exit code is then 3.
+    Rejected files are listed in OUTPUT.rejects.jsonl; the exit code is then 3.
 
     Example: sihash extract photos/ -o photos.npz --features onnx:network.onnx
     """

@@ -19,7 +19,7 @@ def verify(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check every byte of a database, also of one that does not open. Exits with 1 if something is wrong.
+    """Check every byte of a database, even one that does not open. Exits with 1 if something is wrong.
 
     Example: sihash verify DB
 
@@ -36,46 +36,46 @@ def verify(
     problems = check(database)
     lines = [f"{one_line(problem.file)}: {problem.reason}" for problem in problems]
     data = {"ok": not problems, "problems": [asdict(problem) for problem in problems]}
-    well = f"{database} is as it was written{', and nothing is left of removed items' if deleted else ''}."
+    well = f"{database} is intact{', and nothing is left of removed items' if deleted else ''}."
     emit(data, "\n".join(lines) or well, as_json)
     if problems:
         raise typer.Exit(1)
 
 
 def compact(database: Database, as_json: Json = False) -> None:
-    """Free what removed items and earlier versions take. What was done before cannot be undone then.
+    """Free the space of removed items and old versions. Earlier operations cannot be undone afterwards.
 
     Example: sihash compact DB
     """
     with open_database(database) as opened:
         report = opened.compact()
     text = (
-        f"{report.n_dropped:,} removed items dropped for good; "
+        f"{report.n_dropped:,} removed items deleted for good; "
         f"{report.segments_before:,} segments became {report.segments_after:,}."
     )
     emit(asdict(report), text, as_json)
 
 
 def undo(database: Database, as_json: Json = False) -> None:
-    """Take back the last add, remove, relabel or update.
+    """Undo the last add, remove, relabel or update.
 
-    Again: the one before it.
+    Run it again to undo the one before.
 
     Example: sihash undo DB
     """
     with open_database(database) as opened:
         report = opened.undo()
-    emit(asdict(report), f"Taken back: {report.undone}. Version {report.version} answers.", as_json)
+    emit(asdict(report), f"Undone: {report.undone}. Searches use version {report.version}.", as_json)
 
 
 def export(
     database: Database,
-    output: Annotated[Path, typer.Argument(metavar="OUT", help="A .parquet or .npz file; .npz if not said.")],
+    output: Annotated[Path, typer.Argument(metavar="OUT", help="A .parquet or .npz file. Default: .npz.")],
     as_json: Json = False,
 ) -> None:
     """Write all items to a Parquet or NumPy file.
 
-    With ids, labels, names, codes and vectors.
+    The file holds ids, labels, names, codes, vectors and columns.
 
     Example: sihash export DB items.parquet
     """

@@ -1,4 +1,4 @@
-"""``sihash merge``: two databases become a third."""
+"""``sihash merge``: combine two databases in a third."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from sihash.cli.output import emit, phase_bars
 
 def merge(
     first: Annotated[Path, typer.Argument(metavar="A", help="A database.")],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another that shares its model.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="C", help="A folder that is not there yet, or empty.")
-    ],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another database with the same model.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="C", help="A new or empty folder.")],
     as_json: Json = False,
 ) -> None:
-    """Make a database with the items of two.
+    """Combine two databases in a new one.
 
-    They share a model: one began as a copy of the other. Neither is changed. Items that both have come
-    once; two different ones under one id are an error.
+    Both must share a model: one began as a copy of the other. Neither is changed. Items in both are kept
+    once; two different items under one id are an error.
 
     Example: sihash merge A B -o C
     """
@@ -33,7 +31,7 @@ def merge(
         with ImageDatabase.merge(output, first, second, progress=progress) as merged:
             report, n_items = merged.merged_, len(merged)
     text = (
-        f"{output} holds {n_items:,} items: {report.n_first:,} of {first}, {report.n_second:,} of {second}; "
-        f"{len(report.skipped):,} are in both."
+        f"{output} holds {n_items:,} items: {report.n_first:,} from {first}, {report.n_second:,} from "
+        f"{second}; {len(report.skipped):,} are in both."
     )
     emit({**asdict(report), "n_items": n_items}, text, as_json)

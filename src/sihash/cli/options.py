@@ -1,4 +1,4 @@
-"""What the verbs of a database share: how they are told which one, and what they tell of what was added."""
+"""Options that several verbs share, and the summary of what was added."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ Progress = Annotated[
     typer.Option(help="How to show progress: bars on a terminal, a line of JSON per step, or not at all."),
 ]
 AllowRejects = Annotated[bool, typer.Option(help="Exit with 0 even if files were rejected.")]
-Size = Annotated[int | None, typer.Option(min=1, help="Side to which images are resized, in pixels.")]
+Size = Annotated[int | None, typer.Option(min=1, help="Resize images to this many pixels per side.")]
 Mean = Annotated[
-    str | None, typer.Option(help="onnx: mean of each channel, such as 0.485,0.456,0.406; or see FILE.json.")
+    str | None,
+    typer.Option(help="onnx: mean of each channel, like 0.485,0.456,0.406. Or put it in FILE.json."),
 ]
-Std = Annotated[str | None, typer.Option(help="onnx: standard deviation of each channel; or see FILE.json.")]
+Std = Annotated[
+    str | None, typer.Option(help="onnx: standard deviation of each channel. Or put it in FILE.json.")
+]
 Tensor = Annotated[str | None, typer.Option(help="onnx: name of the output to use.")]
 Labels = Annotated[
     str | None,
@@ -35,21 +38,24 @@ Labels = Annotated[
     ),
 ]
 
+LISTED_CLASSES = 20  # the largest; --json has all
+
 IdColumn = Annotated[
     str | None,
-    typer.Option("--id", metavar="COLUMN", help="The column of SOURCE that holds ids; `id` if not said."),
+    typer.Option("--id", metavar="COLUMN", help="The column of SOURCE that holds ids. Default: `id`."),
 ]
 Columns = Annotated[
     list[str] | None,
-    typer.Option("--column", help="A column of SOURCE to keep; repeat for more. All if not said."),
+    typer.Option("--column", help="A column of SOURCE to keep; repeat for more. Default: all."),
 ]
 Where = Annotated[
-    str | None, typer.Option(help="Only items whose columns meet conditions: \"price < 20 and size = 'XL'\".")
+    str | None,
+    typer.Option(help="Only items that match conditions on columns: \"price < 20 and size = 'XL'\"."),
 ]
 
 
 def open_database(path: Path) -> ImageDatabase:
-    """A database. That there is none is told before the imports that take most of a second."""
+    """Open a database. A missing one is reported before the imports that take most of a second."""
     from sihash.database.catalogue import refuse_missing
 
     refuse_missing(path.expanduser().absolute())
@@ -58,15 +64,23 @@ def open_database(path: Path) -> ImageDatabase:
     return ImageDatabase(path)
 
 
+def refuse_database(path: Path) -> None:
+    """Report a folder that already holds a database before the slow imports."""
+    from sihash.database.catalogue import FILE
+
+    if (path.expanduser() / FILE).exists():
+        raise ValueError(f"{path} already holds a database; choose another folder, or use `sihash add`.")
+
+
 def refuse_missing_files(paths: Iterable[Path]) -> None:
-    """As `open_database`: what is not there is told at once."""
+    """Report missing files before the slow imports, as `open_database` does."""
     for path in paths:
         if not path.exists():
             raise ValueError(f"There is no file {path}.")
 
 
 def refuse_missing_source(source: str) -> None:
-    """As `open_database`, of a collection: a path, or the name of a data set."""
+    """Report a missing collection (a path, or the name of a data set) before the slow imports."""
     if not Path(source).expanduser().exists():
         from sihash.datasets.places import NAMED
 
@@ -75,12 +89,12 @@ def refuse_missing_source(source: str) -> None:
 
 
 def with_extension(path: Path, extension: str) -> Path:
-    """``path`` as it is, or with an extension if it has none."""
+    """Return ``path``, with ``extension`` if it has none."""
     return path if path.suffix else path.with_name(path.name + extension)
 
 
 def numbers(text: str | None) -> tuple[float, ...] | None:
-    """``0.485,0.456,0.406`` as numbers."""
+    """Read ``0.485,0.456,0.406`` as numbers."""
     try:
         return tuple(float(part) for part in text.split(",")) if text else None
     except ValueError:
@@ -88,25 +102,39 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
 
 
 def check_vectors(X: Any, source: str) -> None:
-    """Refuse what `sihash.datasets.load` leaves as it was: images."""
+    """Refuse images, which `sihash.datasets.load` returns unchanged."""
     if getattr(X, "ndim", None) != 2:
         raise ValueError(
             f"{source} holds images, and vectors are needed; choose --features gist, pixels or onnx:<file>."
         )
 
 
+def class_lines(sizes: dict[Any, int]) -> list[str]:
+    """How many classes there are, and the largest, one per line."""
+    largest = sorted(sizes.items(), key=lambda each: (-each[1], str(each[0])))[:LISTED_CLASSES]
+    width = max((len(f"{n:,}") for _, n in largest), default=0)
+    more = len(sizes) - len(largest)
+    return [
+        f"classes: {len(sizes):,}",
+        *(f"  {n:>{width},}  {one_line(str(label))}" for label, n in largest),
+        *([f"  and {more:,} more; --json lists all"] if more else []),
+    ]
+
+
 def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:
-    """Print what was added, list on stderr what was not, and end with the code that says so."""
+    """Print what was added, list on stderr what was not, and exit with 3 if files were rejected."""
     from sihash.database.answers import label_words
 
     for reject in report.rejected:
         talk(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
     for conflict in report.conflicts:
         here, kept = (one_line(label_words(labels)) for labels in (conflict.labels, conflict.kept))
-        talk(f"same content, other label: {one_line(conflict.name)} is {here} here, kept as {kept}")
+        talk(
+            f"same content, different label: {one_line(conflict.name)} is {here} here, {kept} in the database"
+        )
     for joined in report.joined:
         both = one_line(label_words(joined.labels))
-        talk(f"same content twice: {one_line(joined.name)}; the item has the labels of both: {both}")
+        talk(f"same content twice: {one_line(joined.name)}; the item has both labels: {both}")
     data = {
         "version": report.version,
         "n_added": len(report.added),
@@ -118,11 +146,11 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "joined": [vars(joined) for joined in report.joined],
     }
     counts = [f"{len(report.added):,} added"]
-    counts += [f"{len(report.replaced):,} of them in the place of others"] if report.replaced else []
-    counts += [f"{len(report.skipped):,} there already"] if report.skipped else []
+    counts += [f"{len(report.replaced):,} of them replace others"] if report.replaced else []
+    counts += [f"{len(report.skipped):,} already there"] if report.skipped else []
     n_conflicts = len(report.conflicts)
-    counts += [f"{n_conflicts:,} of these with another label"] if n_conflicts else []
-    counts += [f"{len(report.joined):,} gave an item one more label"] if report.joined else []
+    counts += [f"{n_conflicts:,} of these with a different label"] if n_conflicts else []
+    counts += [f"{len(report.joined):,} gave an item another label"] if report.joined else []
     counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
     emit(data, f"{', '.join(counts)}; {text}", as_json)
     if report.rejected and not allow_rejects:

@@ -1,6 +1,6 @@
-"""What every verb does with its words: data to stdout, talk to stderr, one exit code for each ending.
+"""How verbs print: results to stdout, messages to stderr, and an exit code.
 
-0 is success, 1 an error told in one sentence, 2 a wrong command line, 3 success with some files rejected.
+0 is success, 1 an error in one sentence, 2 a wrong command line, 3 success with some files rejected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def emit(data: Any, text: str, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Print to stdout; where nobody reads on, as behind `head`, the command ends without a word."""
+    """Print to stdout. If the reader has gone, as behind `head`, the command ends silently."""
     try:
         typer.echo(_printable(text))
     except OSError as error:
@@ -38,7 +38,7 @@ def say(text: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN: a mean over nothing is null."""
+    """JSON has no NaN, so a mean over nothing becomes null."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -51,17 +51,17 @@ def talk(text: str) -> None:
 
 
 def _printable(text: str) -> str:
-    """File names may hold bytes that are no text at all."""
+    """File names may hold bytes that are not valid text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def one_line(name: str) -> str:
-    """A name that a file or class bears, safe to print: control characters are spelt out."""
+    """Make a file or class name safe to print: control characters are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 class _Told(logging.Handler):
-    """What is logged, told to whoever sits at the terminal."""
+    """Print log records on the terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
         talk(record.getMessage())
@@ -69,7 +69,7 @@ class _Told(logging.Handler):
 
 @contextmanager
 def all_told() -> Iterator[None]:
-    """Around a verb: an error ends it with one sentence and code 1, warnings are told as sentences, too."""
+    """Around a verb: errors become one sentence and exit code 1, warnings become sentences."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: talk(f"Note: {one_line(str(message))}")
         compiling = logging.getLogger("sihash.compiling")
@@ -84,9 +84,9 @@ def all_told() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
-    """What an error of ours says; what Python itself says is brought into a sentence."""
+    """The message of an error of ours; Python's own errors become a sentence."""
     if isinstance(error, MemoryError):
-        return "This needs more memory than there is; take fewer items, anchors or bits, or a larger machine."
+        return "Not enough memory. Use fewer items, anchors or bits, or a larger machine."
     if isinstance(error, OverflowError):
         return f"One of the numbers given is too large: {error}."
     if isinstance(error, OSError) and error.strerror:
@@ -102,7 +102,7 @@ class ProgressKind(StrEnum):
 
 @contextmanager
 def progress_bar(label: str, kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[..., None]]:
-    """A bar on stderr, if somebody watches; yields the function that moves it: (done, in all)."""
+    """A bar on stderr if it is a terminal. Yields the function that moves it: (done, total)."""
     if kind is ProgressKind.json:
         yield lambda done, total: _json_line({"phase": label, "done": done, "total": total})
         return
@@ -117,7 +117,7 @@ def progress_bar(label: str, kind: ProgressKind = ProgressKind.auto) -> Iterator
 
 @contextmanager
 def phase_bars(kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[[str, float], None]]:
-    """A bar for each phase of a database's work (reading, learning, …), if somebody watches."""
+    """A bar per phase of a database's work (reading, learning, …) if stderr is a terminal."""
     if kind is ProgressKind.json:
         yield _phase_line
         return
@@ -139,7 +139,7 @@ def phase_bars(kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[[str
 
         def move(told: str, done: float) -> None:
             phase, _, detail = told.partition(": ")
-            if phase not in tasks:  # moves to and fro until a share is known
+            if phase not in tasks:  # the bar pulses until a share is known
                 tasks[phase] = bar.add_task(phase, total=None, detail="")
             bar.update(tasks[phase], completed=done, total=1.0 if done else None, detail=detail)
 

@@ -1,4 +1,4 @@
-"""What a search or a classification is asked about: files named on the command line."""
+"""Queries of a search or a classification: files named on the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ if TYPE_CHECKING:
 
 
 def read_queries(database: ImageDatabase, paths: list[Path]) -> tuple[Any, list[str]]:
-    """What `ImageDatabase.search` takes, and a name for each query.
+    """The queries as `ImageDatabase.search` takes them, and a name for each.
 
-    Images where the database holds images; where it holds vectors, the rows of vector files.
+    Images if the database holds images, rows of vector files if it holds vectors.
     """
     if database.features.name != "none":
+        for path in paths:
+            if path.suffix in (".npy", ".npz", ".parquet"):
+                raise ValueError(f"{database.path} holds images, and {path} holds vectors; give image files.")
         return paths, [str(path) for path in paths]
     import numpy as np
 
@@ -26,7 +29,7 @@ def read_queries(database: ImageDatabase, paths: list[Path]) -> tuple[Any, list[
         collection = read(path)
         if not collection.holds_vectors:
             raise ValueError(
-                f"{database.path} holds vectors, and {path} does not; give an .npy, .npz or table."
+                f"{database.path} holds vectors, and {path} does not; give an .npy or .npz file, or a table."
             )
         matrices.append(np.asarray(collection.X, dtype=np.float32))
         _check(matrices[-1], matrices[0], path)
@@ -36,9 +39,9 @@ def read_queries(database: ImageDatabase, paths: list[Path]) -> tuple[Any, list[
 
 def _check(X: Array, first: Array, path: Path) -> None:
     if not len(X):
-        raise ValueError(f"{path} holds no vector; give one with at least one row.")
+        raise ValueError(f"{path} is empty; give a file with at least one vector.")
     if X.shape[1] != first.shape[1]:
         raise ValueError(
-            f"{path} holds vectors of {X.shape[1]} numbers, the first file those of {first.shape[1]}; "
-            "give files of one width."
+            f"{path} holds vectors of {X.shape[1]} numbers, the first file of {first.shape[1]}; "
+            "all must have the same length."
         )

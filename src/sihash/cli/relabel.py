@@ -1,4 +1,4 @@
-"""``sihash relabel``: another label for items of a database."""
+"""``sihash relabel``: change labels of items."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sihash.cli.options import Database, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
-    "write `sihash relabel DB ID LABEL…`, or `sihash relabel DB --class OLD LABEL`; --none in place of "
-    "labels takes them away"
+    "write `sihash relabel DB ID LABEL...` or `sihash relabel DB --class OLD LABEL`; --none instead of "
+    "labels removes them"
 )
 
 
@@ -19,20 +19,22 @@ def relabel(
     database: Database,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID] [LABEL]…", help="An item, without --class; its labels, known or new."),
+        typer.Argument(
+            metavar="[ID] [LABEL]...", help="An item (unless --class is given), and its labels, known or new."
+        ),
     ] = None,
-    more: Annotated[list[str] | None, typer.Option("--id", help="One more item; repeat for more.")] = None,
+    more: Annotated[list[str] | None, typer.Option("--id", help="Another item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
-    none: Annotated[bool, typer.Option("--none", help="Take labels away.")] = False,
+    none: Annotated[bool, typer.Option("--none", help="Remove the labels.")] = False,
     as_json: Json = False,
 ) -> None:
     """Change the labels of items, or of whole classes.
 
-    An item gets the labels given in the place of all that it has. With --class the items of that class get
-    one label in its place, and keep their others. Searches go by it at once, the next update learns from it.
-    `sihash undo` takes it back.
+    The labels replace all labels of an item. With --class, one label replaces that class; other labels of its
+    items stay. Searches use the new labels at once; the next update learns from them. `sihash undo` reverts
+    it.
 
     Example: sihash relabel DB 17 cat
 
@@ -52,9 +54,9 @@ def relabel(
     now = f"labelled {', '.join(one_line(str(label)) for label in report.labels)}"
     if not report.labels:
         now = "without that label" if classes else "without a label"
-    text = f"{n:,} {'item is' if n == 1 else 'items are'} {now} now."
+    text = f"{n:,} {'item is' if n == 1 else 'items are'} now {now}."
     if n_same > 0:
-        text += f" {n_same:,} had that already."
+        text += f" {n_same:,} already had it."
     data = {"version": report.version, "label": report.label, "labels": report.labels}
     emit({**data, "relabelled": report.relabelled}, text, as_json)
 

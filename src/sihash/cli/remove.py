@@ -1,4 +1,4 @@
-"""``sihash remove``: items out of a database."""
+"""``sihash remove``: remove items from a database."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def remove(
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove items by id or by class; no search finds them afterwards. `sihash undo` takes it back.
+    """Remove items by id or by class. `sihash undo` brings them back.
 
     An item with several labels loses the label of a class that goes, and stays.
 
     Example: sihash remove DB --class dog --dry-run
     """
     if bool(ids) == bool(classes):
-        raise typer.BadParameter("give items by --id or classes by --class; one of the two.")
+        raise typer.BadParameter("give items with --id, or classes with --class.")
     with open_database(database) as opened:
         from sihash.database.label_text import written_labels
 
@@ -45,7 +45,8 @@ def remove(
     words = "would be removed; nothing is changed" if dry_run else "removed"
     lose = "would lose" if dry_run else "lost"
     more = f" {len(stays):,} more {lose} the label and stay." if stays else ""
-    emit({**data, "relabelled": stays}, f"{len(gone):,} items {words}.{more}", as_json)
+    text = f"{len(gone):,} {'item' if len(gone) == 1 else 'items'} {words}.{more}"
+    emit({**data, "relabelled": stays}, text, as_json)
 
 
 def _would_go(database: ImageDatabase, ids: list[Id], labels: list[Any]) -> tuple[list[Id], list[Id]]:

@@ -32,10 +32,10 @@ def reproduce(
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
-    Writes a report that sets our numbers beside those of the paper.
+    Writes a report with our numbers beside those of the paper.
 
-    Results are written as they come: the same command goes on where an interrupted one stopped. Kernel width
-    and soft margin are chosen on training rows only.
+    Results are written as they come: run the same command again to continue. Kernel width and soft margin are
+    chosen on training rows only.
 
     Example: sihash reproduce table1 --data cifar10 --scale smoke
     """
@@ -56,7 +56,7 @@ def _check(name: str, value: str, known: tuple[str, ...]) -> None:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[Told], None]]:
-    """A bar with the time left, by the rough costs of the runs; a line a run where nobody watches."""
+    """A bar with the time left, from the rough costs of the runs; a line per run if there is no terminal."""
     if not sys.stderr.isatty():
         yield _line
         return

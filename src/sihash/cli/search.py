@@ -1,4 +1,4 @@
-"""``sihash search``: the items most like an image."""
+"""``sihash search``: the items most like a query."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def search(
     ids: Annotated[
         list[str] | None, typer.Option("--id", help="An item of the database as the query; repeat for more.")
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", min=1, help="Number of results; 10 by default.")] = None,
+    k: Annotated[int | None, typer.Option("-k", min=1, help="Number of results. Default: 10.")] = None,
     radius: Annotated[
         int | None, typer.Option(min=0, help="All items whose codes differ in at most this many bits.")
     ] = None,
-    rank: Annotated[Rank | None, typer.Option(help="How answers are ordered; combined if not said.")] = None,
+    rank: Annotated[Rank | None, typer.Option(help="How results are ordered. Default: combined.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Only items of this class; repeat for more.")
     ] = None,
@@ -55,11 +55,9 @@ def search(
     Example: sihash search DB --id 17 --class cat --html found.html
     """
     if bool(images) == bool(ids):
-        raise typer.BadParameter("give images, or items of the database by --id; one of the two.")
+        raise typer.BadParameter("give images or vector files, or items of the database with --id.")
     if k is not None and radius is not None:
-        raise typer.BadParameter(
-            "give -k for the number of results, or --radius for all items within it; not both."
-        )
+        raise typer.BadParameter("give -k (a number of results) or --radius (all items within it), not both.")
     refuse_missing_files(images or [])
     with open_database(database) as opened:
         from sihash.database.label_text import written_labels
@@ -114,7 +112,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
 
 
 def _text(name: str, answer: Answer) -> str:
-    lines = [f"{one_line(name)}: {len(answer.hits)} found by version {answer.version}, {answer.rank}"]
+    lines = [f"{one_line(name)}: {len(answer.hits)} found, version {answer.version}, {answer.rank} ranking"]
     lines += [f"      {answer.remark}"] if answer.remark else []
     lines += [f"{place:>4}  {_line(hit)}" for place, hit in enumerate(answer.hits, 1)]
     return "\n".join(lines)
@@ -125,10 +123,10 @@ def _line(hit: Hit) -> str:
 
     label = one_line(label_words(hit.labels)) if hit.labels else "-"
     score = hit.score + 0.0  # no minus before a zero
-    own = one_line(str(hit.id))
-    name = "" if hit.name == str(hit.id) else f" {one_line(hit.name)}"
-    said = "".join(f"  {one_line(column)} {_shown(value)}" for column, value in hit.columns.items())
-    return f"id {own:<8} {label:<16} distance {hit.distance:<3} score {score:<9.4g}{name}{said}"
+    name = "" if hit.name == str(hit.id) else f"  {one_line(hit.name)}"
+    columns = "".join(f"  {one_line(column)} {_shown(value)}" for column, value in hit.columns.items())
+    number = f"score {score:<7.4g} distance {hit.distance:<3}"
+    return f"{number} {label:<16}  id {one_line(str(hit.id))}{name}{columns}"
 
 
 def _shown(value: Value) -> str:

@@ -28,7 +28,7 @@ def search_page(
         code = found.query_code
         query = figure(picture, name, f"query: {Path(name).name}", code, code, n_bits)
         rows.append(answer(query, (_hit(database, hit, code, n_bits) for hit in found.hits)))
-    return document("What was found", [intro, *rows])
+    return document("Search results", [intro, *rows])
 
 
 def _picture(database: ImageDatabase, images: list[Path], place: int) -> bytes | None:

@@ -1,4 +1,4 @@
-"""``sihash serve``: a database for people and programs that do not run Python."""
+"""``sihash serve``: a database behind a web page and HTTP."""
 
 from __future__ import annotations
 
@@ -19,40 +19,43 @@ def serve(
     database: Annotated[Path, typer.Argument(help="A database made by `sihash create`.", metavar="DB")],
     host: Annotated[
         str,
-        typer.Option(help="Address to bind to; elsewhere than the loopback, reading needs the token too."),
+        typer.Option(help="Address to listen on. Other than on the loopback, reading needs the token too."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, envvar="SIHASH_PORT")] = 8080,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, envvar="SIHASH_PORT", help="Port to listen on.")
+    ] = 8080,
     token: Annotated[
         str | None,
-        typer.Option(envvar=TOKEN_VARIABLE, help="Use this token instead of the one made on first start."),
+        typer.Option(envvar=TOKEN_VARIABLE, help="Use this token instead of a generated one."),
     ] = None,
     new_token: Annotated[
-        bool, typer.Option("--new-token", help="Make a new token; the one before ends.")
+        bool, typer.Option("--new-token", help="Make a new token; the old one stops working.")
     ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name by which browsers reach the service; may be repeated.")
+        list[str] | None, typer.Option(help="A host name that browsers may use; repeat for more.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes that answer.")] = 1,
     max_pixels: Annotated[
-        int, typer.Option(min=1, help="Pixels that all images of one request may have together.")
+        int, typer.Option(min=1, help="Limit for the pixels of all images in one request.")
     ] = MAX_PIXELS,
 ) -> None:
     """Serve a database and its page on this machine.
 
-    Changing the database needs a token. It is made on the first start and shown once; only its hash is kept.
+    Changing the database needs a token. It is generated on the first start and shown once; only its hash is
+    stored.
 
     Example: sihash serve DB
     """
     os.environ.pop(TOKEN_VARIABLE, None)  # not for the processes to come: one of them meets hostile images
     if not host:
-        raise typer.BadParameter("--host is empty; give an address, such as 127.0.0.1, or 0.0.0.0 for all.")
+        raise typer.BadParameter("--host is empty; give an address like 127.0.0.1, or 0.0.0.0 for all.")
     if token is not None and new_token:
         raise typer.BadParameter(
-            f"give a token (--token or {TOKEN_VARIABLE}), or have one made (--new-token); not both."
+            f"give a token (--token or {TOKEN_VARIABLE}) or ask for a new one (--new-token), not both."
         )
-    open_database(database).close()  # what is wrong with it is told here, not by a worker
+    open_database(database).close()  # problems with it are reported here, not by a worker
     try:
-        import fastapi  # noqa: F401  # the workers could not tell in a sentence that it is missing
+        import fastapi  # noqa: F401  # the workers could not report it in one sentence
 
         from sihash.server.run import run
         from sihash.server.settings import in_address

@@ -1,4 +1,4 @@
-"""``sihash update``: learn from what has changed."""
+"""``sihash update``: learn from what changed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,37 @@ from sihash.cli.output import ProgressKind, emit, phase_bars
 if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport
 
+WAYS = {
+    "passive": "without the update",
+    "incremental": "with it",
+    "relearn": "from scratch",
+    "scratch": "from scratch",
+}
+
 
 def update(
     database: Database,
     relearn: Annotated[
-        bool, typer.Option("--relearn", help="Draw code words again: learn from scratch, encode everything.")
+        bool,
+        typer.Option(
+            "--relearn", help="Learn from scratch, with new code words, and encode everything again."
+        ),
     ] = False,
     reencode: Annotated[
         bool,
         typer.Option(
-            "--reencode", help="Then encode items with older codes; may be stopped, goes on where it was."
+            "--reencode", help="Then encode items with older codes again. Can be interrupted and continued."
         ),
     ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Also learn from scratch, to tell the mAP of the three ways.")
+        bool, typer.Option("--compare", help="Also learn from scratch, and print the mAP of all three.")
     ] = False,
     progress: Progress = ProgressKind.auto,
     as_json: Json = False,
 ) -> None:
-    """Learn from items that came, went or were relabelled. Codes stay; searches go on meanwhile.
+    """Learn from items that were added, removed or relabelled.
+
+    Searches continue meanwhile. Codes of other items stay valid.
 
     Example: sihash update DB
 
@@ -46,14 +58,14 @@ def update(
 def _text(report: UpdateReport) -> str:
     rewritten = f"{report.n_reencoded:,} codes rewritten, {report.bytes_written / 1e6:,.1f} MB written"
     if not report.changed:
-        same = f"Nothing has changed since version {report.version} was learned."
+        same = f"Nothing has changed since version {report.version}."
         return f"{same}\n{rewritten}" if report.n_reencoded else same
     lines = [
         f"version {report.version}: {report.n_learned:,} items learned, {report.n_forgotten:,} forgotten",
-        f"{report.n_bits_trained} hash functions moved, {100 * report.bits_changed:.1f} % of the bits that "
-        f"they give; {rewritten}",
+        f"{report.n_bits_trained} hash functions changed, and with them {100 * report.bits_changed:.1f} % of "
+        f"the bits; {rewritten}",
         report.text,
         "seconds: " + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in report.seconds.items()),
     ]
-    lines += [f"mAP {name}: {value:.4f}" for name, value in report.compared.items()]
+    lines += [f"mAP {WAYS[name]}: {value:.4f}" for name, value in report.compared.items()]
     return "\n".join([*lines, *report.warnings])

@@ -1,4 +1,4 @@
-"""What the database hands back."""
+"""What the methods of a database return."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ class Labelled:
 class Why:
     """Why an item was found, whatever the ranking.
 
-    ``same_class`` is the probability that query and item are of one class. ``margin`` says how far the
-    query's margins agree with the item's bits, ``vector`` is the cosine between the centred vectors: both
-    from −1 to 1.
+    ``same_class`` is the probability that query and item have the same class. ``margin`` (−1 to 1) is how far
+    the query's margins agree with the item's bits. ``vector`` is the cosine of the centred vectors.
     """
 
     same_class: float
@@ -52,10 +51,9 @@ class Why:
 
 @dataclass(frozen=True)
 class Hit(Labelled):
-    """An item that was found: ``distance`` is Hamming's, ``score`` the ranking's (larger is better).
+    """An item that was found. ``distance`` is the Hamming distance; a larger ``score`` is better.
 
-    ``labels`` are its labels; ``label`` is the one where there is exactly one, else None. ``columns`` are
-    what the source said of it beside them.
+    ``label`` is its label if it has exactly one, otherwise None.
     """
 
     id: Id
@@ -70,7 +68,7 @@ class Hit(Labelled):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query found, best first, by which model version and ranking.
+    """The hits of a query, best first, with the model version and the ranking.
 
     ``remark`` says if the query looks like none of the classes.
     """
@@ -115,9 +113,9 @@ class ClassEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well searches answer: the share of right hits in the first place, and in the first ten, and mAP.
+    """How well searches answer: how often the first hit is right, the share among the first ten, and mAP.
 
-    ``note`` says what one should know before believing the figures, or is empty.
+    ``note`` says where the queries come from, or is empty.
     """
 
     version: int
@@ -132,15 +130,15 @@ class Evaluation:
     note: str = ""
 
     def worst(self, n: int = 10) -> list[ClassEvaluation]:
-        """The classes whose queries fare worst: by P@10, then mAP."""
+        """The classes with the worst answers: by P@10, then mAP."""
         return sorted(self.classes, key=lambda each: (each.p_at_10, each.mAP, str(each.label)))[:n]
 
 
 @dataclass(frozen=True)
 class Classification:
-    """The likeliest class, ``label``, and the ``probabilities`` of all.
+    """The most probable class, ``label``, and the ``probabilities`` of all classes by label.
 
-    ``labels`` are those to answer: that one, and where items have several labels all that are likely enough.
+    ``labels`` is the prediction: that class, and where items have several labels all that are likely enough.
     """
 
     version: int
@@ -152,9 +150,9 @@ class Classification:
 
 @dataclass(frozen=True)
 class Item(Labelled):
-    """An item of the collection. ``path`` is where its file was when it was added, if it was in a folder.
+    """An item. ``path`` is where its file was when it was added, if it came from a folder.
 
-    ``label`` is its label where it has exactly one, else None.
+    ``label`` is its label if it has exactly one, otherwise None.
     """
 
     id: Id
@@ -169,7 +167,7 @@ class Item(Labelled):
 
 @dataclass(frozen=True)
 class LabelConflict(Labelled):
-    """An item that was not added, because its content is there already, with other labels: ``kept``."""
+    """An item that was not added: its content is already there with different labels, ``kept``."""
 
     name: str
     labels: LabelSet
@@ -186,11 +184,11 @@ class JoinedLabels(Labelled):
 
 @dataclass(frozen=True)
 class AddReport:
-    """Ids of what was added; names of what was there already; what could not be used, and why.
+    """Ids of the added items, names of those already there (``skipped``), and files that could not be used.
 
-    ``conflicts`` are those of ``skipped`` that came with another label than the item that was there before,
-    ``joined`` those whose content came before in the same source with another label: that item has both.
-    ``replaced`` are the ids among those added whose earlier items were removed by it.
+    ``conflicts`` are skipped items with a different label than in the database. ``joined`` are those whose
+    content came twice in one source with different labels: the item has both. ``replaced`` are the added ids
+    that replaced older items.
     """
 
     version: int
@@ -213,7 +211,7 @@ class RemoveReport:
 
 @dataclass(frozen=True)
 class RelabelReport(Labelled):
-    """Ids of the items that got ``labels``; those that had just them already are not among them."""
+    """Ids of the items that got ``labels``, without those that already had exactly these."""
 
     version: int
     relabelled: list[Id]
@@ -224,10 +222,10 @@ class RelabelReport(Labelled):
 class UpdateReport:
     """What an update did. ``changed`` is False if there was nothing to learn from.
 
-    ``compared`` holds mAP by strategy: passive, incremental, and scratch if that was asked for.
-    ``n_bits_trained`` of the hash functions took steps, and ``bits_changed`` is the share of bits that the
-    new ones give other values than the old ones, on items of the collection. Codes that are stored stay, but
-    for ``n_reencoded`` of them. ``warnings`` say what is not good enough, and what to do.
+    ``compared`` holds mAP without the update (passive), with it (incremental), and from scratch if asked for.
+    ``n_bits_trained`` hash functions changed; ``bits_changed`` is the share of bits with new values, measured
+    on items. ``n_reencoded`` stored codes were rewritten. ``warnings`` say what is not good enough, and what
+    to do.
     """
 
     version: int
@@ -247,7 +245,7 @@ class UpdateReport:
 
 @dataclass(frozen=True)
 class UndoReport:
-    """What was taken back, and the version that is in force again."""
+    """What was undone, and the version that searches use again."""
 
     version: int
     undone: str
@@ -255,9 +253,9 @@ class UndoReport:
 
 @dataclass(frozen=True)
 class CompactReport:
-    """How many items were dropped for good, and how many segments there were and are.
+    """How many items were deleted for good, and the number of segments before and after.
 
-    Removed items that the model in force was learned from are dropped by a compaction after the next update.
+    Removed items that the current model was learned from can be deleted only after the next update.
     """
 
     n_dropped: int
@@ -267,7 +265,7 @@ class CompactReport:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """How many items came from each of two databases; ids of those of the second that the first had, too."""
+    """How many items came from each database; ids of the second's items that the first had too."""
 
     version: int
     n_first: int
@@ -277,9 +275,9 @@ class MergeReport:
 
 @dataclass(frozen=True)
 class Version:
-    """A model version: how and when it was learned, from how many rows; whether searches use it now.
+    """A model version: how and when it was learned, from how many rows, and whether searches use it.
 
-    ``undone`` says that it was taken back.
+    ``undone`` says that it was undone.
     """
 
     number: int
@@ -293,7 +291,7 @@ class Version:
 
 @dataclass(frozen=True)
 class FileProblem:
-    """Something that is wrong with a file of the database."""
+    """A problem with a file of the database."""
 
     file: str
     reason: str

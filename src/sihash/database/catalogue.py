@@ -120,7 +120,7 @@ def checksum(values: Sequence[Any]) -> int:
 def refuse_missing(root: Path) -> None:
     """One sentence where there is no database; the command line asks before it loads anything heavy."""
     if not (root / FILE).is_file():
-        raise DatabaseError(f"There is no database at {root}; make one with create.")
+        raise DatabaseError(f"There is no database at {root}; make one with `sihash create`.")
 
 
 class Catalogue:

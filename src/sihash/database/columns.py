@@ -120,7 +120,7 @@ def _plain(name: str, value: Any) -> Value | None:
         value = float(value)
     if isinstance(value, float):
         if math.isinf(value):
-            raise DatabaseError(f"Column {name!r} holds an infinite number; leave it empty, or take another.")
+            raise DatabaseError(f"Column {name!r} holds an infinite number; leave it empty.")
         return None if math.isnan(value) else value
     if isinstance(value, str):
         if len(value) > LONGEST_VALUE:
@@ -158,7 +158,7 @@ def _whole_characters(name: str, value: str) -> str:
         value.encode()
     except UnicodeEncodeError:
         raise DatabaseError(
-            f"Column {name!r} holds {value[:50]!r}, which holds half a character; correct it."
+            f"Column {name!r} holds {value[:50]!r}, which contains half a character; correct it."
         ) from None
     return value
 
@@ -209,7 +209,7 @@ def make_table(n: int, columns: Any) -> Table:
         values = values.tolist() if hasattr(values, "tolist") and not _is_plain(values) else values
         if len(values) != n:
             raise DatabaseError(
-                f"Expected a value an item in column {name!r}, got {len(values)} for {n} items."
+                f"Expected one value per item in column {name!r}, got {len(values)} for {n} items."
             )
         column = make_column(check_text(name), values)
         if not column.missing.all():  # else nothing is known, not even its kind

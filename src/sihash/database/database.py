@@ -1,6 +1,6 @@
-"""`ImageDatabase`: a collection on disk that learns its codes, answers searches, and follows as it changes.
+"""`ImageDatabase`: a collection on disk that learns codes, answers searches, and can change.
 
-The work is done in the modules beside this one; here are the verbs.
+The work is done in the modules beside this one.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ Result = TypeVar("Result")
 
 
 class ImageDatabase:
-    """A database on disk. Any number of processes and threads may read it; one at a time writes.
+    """A database on disk. Any number of processes and threads can read it; one at a time can write.
 
-    Opening takes no lock. Every answer is of the state that the last finished operation left, of whichever
-    process; a write while another process writes is a `DatabaseBusy` at once.
+    Opening takes no lock. Every answer reflects the last finished operation of any process. Writing while
+    another process writes raises `DatabaseBusy` at once.
 
     Parameters
     ----------
     path : path
-        A folder that `create` made.
+        A folder made by `create`.
     background : bool
-        Load the model version in force at once, and a later one beside the searches, which go on with the
-        one before until it is there, instead of each in the first search that needs it.
+        Load the current model version now, and later versions in the background, instead of in the first
+        search that needs them. Until a new version is loaded, searches use the previous one.
 
     Examples
     --------
@@ -128,42 +128,42 @@ class ImageDatabase:
     ) -> Self:
         """Make a database from a source and learn its hash functions.
 
-        What was skipped and rejected on the way is in ``created_`` of the database returned.
+        ``created_`` of the returned database lists what was skipped and rejected.
 
         Parameters
         ----------
         path : path
-            Where; a folder that is not there yet, or empty.
+            A new or empty folder.
         source : path, name, array or list
-            A folder, zip or tar of class folders; a vector file (npy, npz, Parquet, Arrow); a data set by its
-            name; vectors (n × d); or a list of images (paths, file contents, uint8 arrays, Pillow images).
+            A folder, zip or tar of class folders; a vector file (npy, npz, Parquet, Arrow); the name of a
+            data set; vectors (n × d); or a list of images (paths, file contents, uint8 arrays, Pillow
+            images).
         labels : sequence, path or label, optional
-            One an item, None for an item without; or a list of labels for each item; or an indicator matrix
-            (n × number of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md).
+            One per item, None for no label; or a list of labels per item; or an indicator matrix (n × number
+            of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md).
         names : sequence of str, optional
-            What the items are called; the default follows from the source.
+            Names of the items; the default comes from the source.
         ids : sequence or str, optional
-            The user's own ids, text or whole numbers, one an item; or the name of the column of the source
-            that holds them. The default is a column ``id``, the paths of files in folders and archives, or
-            the number of the item.
+            Your ids, text or whole numbers, one per item; or the name of the column of the source that holds
+            them. The default is a column ``id``, the paths of files in folders and archives, or a number.
         columns : mapping, DataFrame or names, optional
-            What else is known of the items: values by name. Or the names of the columns of the source to
-            keep; the default is all.
+            Other facts about the items: values by name. Or the names of the columns of the source to keep;
+            the default is all.
         n_bits : int, optional
-            Bits of a code; the default goes by the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
+            Bits per code. The default depends on the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
-            Of `SIH`.
+            Parameters of `SIH`.
         features : "auto", "gist", "pixels" or "onnx:<file>"
             How images become vectors, with ``feature_options``; "auto" is gist.
         index : str
-            As `sihash.index.open_index` knows it; "auto" scans all codes, and above two million takes FAISS.
+            A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
         thumbnails : bool
-            Whether small pictures are kept, to show answers with.
+            Keep small pictures for showing results.
         training_rows : int or "all"
-            Learn from so many items at most, near enough: a fair sample of every class. Creating and updating
-            a large collection then cost what these rows cost.
+            Learn from at most about this many items, a fair sample of every class. This limits the cost of
+            creating and updating a large collection.
         progress : callable
-            Called with what is being done and how much of it is done, 0…1.
+            Called with the current phase and how much of it is done, 0…1.
         """
         from sihash.hashing import SIH  # scikit-learn, which searches have no use for
 
@@ -200,12 +200,12 @@ class ImageDatabase:
         *,
         progress: Progress | None = None,
     ) -> Self:
-        """Make a database at ``path`` with the items of two others that share a model, and open it.
+        """Combine two databases that share a model in a new one at ``path``, and open it.
 
-        They do if one began as a copy of the other and neither was updated since. An item of the second
-        that the first has, too (the same id, content, label and columns; without an id of its own, the same
-        content), comes once. Two different items under one id are refused. Numbers of the second's items
-        change. The report is ``merged_`` of what is returned.
+        They share a model if one began as a copy of the other and neither was updated since. Items in both
+        (the same id, content, label and columns; without an id, the same content) are kept once. Two
+        different items under one id are refused. Numbers of the second's items change. The report is
+        ``merged_`` of the returned database.
         """
         root = Path(path).expanduser().absolute()
         with cls(first) as one, cls(second) as other:
@@ -218,7 +218,7 @@ class ImageDatabase:
     merged_: MergeReport
 
     def close(self) -> None:
-        """Let go of files; the database is not to be used afterwards."""
+        """Close all files. Do not use the database afterwards."""
         self._reader.close()
 
     def __enter__(self) -> Self:
@@ -255,7 +255,7 @@ class ImageDatabase:
 
     @property
     def features(self) -> Features:
-        """How images become vectors here."""
+        """How this database turns images into vectors."""
         return Features(**self._reader.catalogue.meta["features"])
 
     # Searching.
@@ -280,16 +280,14 @@ class ImageDatabase:
         classes: Iterable[Any] | None = None,
         where: str | None = None,
     ) -> list[Answer]:
-        """The best items for each query: ``k`` of them (10), or all within Hamming distance ``radius``.
+        """Find the best items for each query.
 
-        With both, the ``k`` best within the radius.
-
-        ``queries`` are vectors (n × d), or images: paths, file contents, uint8 arrays, Pillow images.
-        ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or "hamming"
-        (`sihash.ranking.ranker`). The score of a hit is that of the ranking: larger is better, and scores of
-        one query can be compared with each other.
-        ``classes`` restricts the answers to items that have one of these labels, ``where`` to those whose
-        columns meet conditions, as in ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
+        Returns the ``k`` best (10 by default), or all within Hamming distance ``radius``; with both, the
+        ``k`` best within the radius. ``queries`` are vectors (n × d), or images: paths, file contents, uint8
+        arrays, Pillow images. ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or
+        "hamming" (`sihash.ranking.ranker`). Larger scores are better; compare them within one query only.
+        ``classes`` restricts the answers to items with one of these labels, ``where`` to those that match
+        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
@@ -310,7 +308,7 @@ class ImageDatabase:
         classes: Iterable[Any] | None = None,
         where: str | None = None,
     ) -> list[Answer]:
-        """As `search`, with items of the database as the queries; each is left out of its own answer."""
+        """Search with items of the database as queries; each is left out of its own answer."""
         numbers = list(ids)
         ask = searching.wanted(k, radius, rank, classes, where)
 
@@ -322,10 +320,10 @@ class ImageDatabase:
         return self._read(work)
 
     def classify(self, queries: Any) -> list[Classification]:
-        """The class that the margins of each query are likeliest to come from, with the probabilities of all.
+        """Predict the class of each query, with the probabilities of all classes.
 
-        Where items have several labels, each label has a probability of its own, and ``labels`` are those
-        that are likely enough.
+        Where items have several labels, each label has its own probability, and ``labels`` are those that are
+        likely enough.
         """
         X = self._vectors(queries)
 
@@ -356,33 +354,33 @@ class ImageDatabase:
         prefix: str = "",
         progress: Progress | None = None,
     ) -> AddReport:
-        """Add items; they can be found when this returns, and the next update learns from their labels.
+        """Add items. They can be found as soon as this returns; the next update learns from their labels.
 
-        Content that is there already is skipped, what cannot be read is rejected; both are in the report.
-        ``ids`` and ``columns`` are as in `create`. What comes under the id of an item that is there is
-        skipped if all of it is the same; else it is refused, or takes the item's place with ``replace``.
-        ``prefix`` is put before paths that are ids, where a second folder has files of the same names.
+        Content that is already there is skipped, unreadable files are rejected; the report lists both.
+        ``ids`` and ``columns`` are as in `create`. An item whose id is already there is skipped if nothing
+        differs; otherwise it is refused, or with ``replace`` it replaces the old one. ``prefix`` is put
+        before paths that become ids, for a second folder with the same file names.
         """
         opened = open_source(source, labels, names, ids, columns, replace, prefix)
         return transactions.add(self._reader, opened, progress or silent)
 
     def remove(self, ids: Iterable[Id]) -> RemoveReport:
-        """Remove items; no search in any process finds them once this returns."""
+        """Remove items. As soon as this returns, no search in any process finds them."""
         return transactions.remove(self._reader, list(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
-        """Remove some classes, or one: an item loses that label, and goes when it has no other."""
+        """Remove one or more classes: an item loses that label, and is removed if it has no other."""
         return transactions.remove_classes(self._reader, several(labels))
 
     def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
-        """Give items another label, known or new, or a list of labels; None takes all away. All or none.
+        """Change the label of items, to one label or a list; None removes it. Changes all of them or none.
 
-        Searches, filters and evaluations go by it at once; the next update learns from it.
+        Searches, filters and evaluations use the new label at once; the next update learns from it.
         """
         return transactions.relabel(self._reader, list(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
-        """As `relabel`, all items of some classes: several classes become one, or one gets another name.
+        """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
@@ -396,13 +394,13 @@ class ImageDatabase:
         compare: bool = False,
         progress: Progress | None = None,
     ) -> UpdateReport:
-        """Learn the hash functions of the collection as it is now; searches go on, then switch at once.
+        """Learn from what changed. Searches continue meanwhile, then switch to the new version.
 
-        Classes keep their code words, so items keep their codes: no item is encoded again, and cost goes by
-        the change and by ``training_rows``. ``strategy="relearn"`` draws words again, from scratch, and
-        encodes everything. ``reencode`` encodes items whose codes are older than the hash functions; it can
-        be stopped at any moment and goes on where it was. ``compare`` also learns from scratch, to tell the
-        mAP of the three ways to live with a change.
+        Classes keep their code words, so the codes of items stay valid. The cost depends on the change and on
+        ``training_rows``. ``strategy="relearn"`` learns from scratch, with new words, and encodes everything
+        again. ``reencode`` encodes items whose codes are older than the hash functions; it can be interrupted
+        and continued. ``compare`` also learns from scratch, and reports the mAP without an update, with it,
+        and from scratch.
         """
         report = updating.update_database(self.path, strategy, compare, progress or silent)
         if reencode:
@@ -410,11 +408,11 @@ class ImageDatabase:
         return report
 
     def undo(self) -> UndoReport:
-        """Take back the last add, remove, relabel or update that was not taken back yet."""
+        """Undo the last add, remove, relabel or update that is not undone yet."""
         return transactions.undo(self._reader)
 
     def compact(self) -> CompactReport:
-        """Free what removed items and earlier versions take; there is no undoing past it."""
+        """Free the space of removed items and old versions. Earlier operations can then not be undone."""
         return transactions.compact(self._reader)
 
     # Looking.
@@ -425,7 +423,7 @@ class ImageDatabase:
         return self._read(lambda snapshot: snapshot.version)
 
     def versions(self) -> list[Version]:
-        """All model versions in the order in which they were learned, the undone ones too."""
+        """All model versions, oldest first, with those that were undone."""
 
         def work(snapshot: Snapshot) -> list[Version]:
             learned = snapshot.log.of_kind("create", "update")
@@ -452,7 +450,7 @@ class ImageDatabase:
         classes: Iterable[Any] | None = None,
         where: str | None = None,
     ) -> list[Item]:
-        """Items in the order in which they came, of some classes, or whose columns meet conditions."""
+        """Items in order of arrival, optionally of some classes or that match conditions on columns."""
         labels = None if classes is None else list(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
@@ -465,10 +463,7 @@ class ImageDatabase:
     def sample(
         self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
     ) -> list[Item]:
-        """Some items from as many classes as possible, mixed; another ``seed`` gives others.
-
-        Of some classes, or whose columns meet conditions, as in `items`.
-        """
+        """Draw items from as many classes as possible; filters as in `items`."""
         labels = None if classes is None else list(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
@@ -481,16 +476,17 @@ class ImageDatabase:
         return self._read(work)
 
     def original(self, id: Id) -> bytes | None:
-        """The image file that an item was made of, if it came from a folder and still lies there unchanged.
+        """The original image file of an item, if it came from a folder and has not changed.
 
-        Nothing else is ever handed out: the bytes must have the SHA-256 of what was added.
+        Only bytes with the recorded SHA-256 are returned.
         """
         item = self.item(id)
         return None if item.path is None else originals.unchanged(item.path, item.sha256)
 
     def id_of(self, text: str) -> Id:
-        """The id that is meant by text on a command line or in an address: 17 by "17", if that is a number
-        here. The text itself if no item has such an id.
+        """The id that text on a command line or in a URL means: "17" is the number 17 if such an item exists.
+
+        If no item has such an id, the text itself.
         """
 
         def work(snapshot: Snapshot) -> Id:
@@ -500,7 +496,7 @@ class ImageDatabase:
         return self._read(work)
 
     def item(self, id: Id) -> Item:
-        """One item; `NoSuchItem` if it is not there."""
+        """Return one item; raises `NoSuchItem` if it does not exist."""
         return self._read(lambda snapshot: self._items(snapshot, snapshot.living([id]))[0])
 
     def _items(self, snapshot: Snapshot, numbers: Array) -> list[Item]:
@@ -520,7 +516,7 @@ class ImageDatabase:
         return out
 
     def thumbnail(self, id: Id) -> bytes | None:
-        """A small JPEG of an item, if it is there and one is kept."""
+        """A small JPEG of an item, or None."""
 
         def work(snapshot: Snapshot) -> bytes | None:
             try:
@@ -533,15 +529,15 @@ class ImageDatabase:
         return self._read(work)
 
     def labels(self) -> list[Label]:
-        """Labels of the classes that have items, in the order in which they came."""
+        """Labels of the classes that have items, in order of arrival."""
         return self._read(
             lambda snapshot: list(inspecting.class_sizes(snapshot, snapshot.places.live_classes()))
         )
 
     def info(self, where: str | None = None) -> dict[str, Any]:
-        """What the database is and holds, in plain types.
+        """What the database holds, in plain types.
 
-        With ``where``, items and classes are counted among the items whose columns meet these conditions.
+        With ``where``, only matching items are counted.
         """
         return self._read(lambda s: inspecting.describe(self.path, s.catalogue, s, where))
 
@@ -558,12 +554,12 @@ class ImageDatabase:
         max_queries: int = 1000,
         max_items: int | None = None,
     ) -> Evaluation:
-        """P@1, P@10 and mAP of the ranking that answers, also for each class. Relevant: a label in common.
+        """Measure P@1, P@10 and mAP of the searches, overall and per class. Relevant: a label in common.
 
-        Queries are those in ``source``, or some of the items, then never an answer to themselves: items that
-        were not learned from where there are enough, else items that ask as if they had been left out. Only
-        labelled items count. ``max_queries`` and ``max_items`` bound the time by samples. The ``note`` of the
-        result tells all this.
+        Queries come from ``source``, or are some of the items: preferably items that were not learned from,
+        otherwise items with margins as if they had been left out. An item never finds itself, and only
+        labelled items count. ``max_queries`` and ``max_items`` limit the time by sampling. ``note`` of the
+        result says what was done.
         """
         evaluating.check_limits(max_queries, max_items)
         ranking = searching.wanted(1, None, rank, None).rank
@@ -583,7 +579,7 @@ class ImageDatabase:
         max_queries: int = 1000,
         max_items: int | None = None,
     ) -> Comparison:
-        """The answers of `search` beside what one would otherwise take, on the same data and in one run.
+        """Compare the answers of `search` with other methods, on the same data in one run.
 
         Queries and limits are those of `evaluate`.
         """
@@ -605,12 +601,12 @@ class ImageDatabase:
         if opened.rejects:
             first = opened.rejects[0]
             warnings.warn(
-                f"{len(opened.rejects)} queries cannot be used and are left out, {first.name} for one: "
+                f"{len(opened.rejects)} queries cannot be used and are left out, for example {first.name}: "
                 f"{first.reason}.",
                 stacklevel=3,
             )
         if not blocks:
-            raise DatabaseError("There is no query to evaluate with: nothing could be read from the source.")
+            raise DatabaseError("There are no queries: nothing could be read from the source.")
         X = np.concatenate([block.vectors for block in blocks])
         joined = opened.joined_labels
         y = [
@@ -619,14 +615,14 @@ class ImageDatabase:
             for content, own in zip(block.contents, block.labels, strict=True)
         ]
         if () in y:
-            raise DatabaseError("Queries to evaluate with need a label each.")
+            raise DatabaseError("Every query needs a label, so that hits can be judged.")
         return self._vectors(X), y
 
     def doctor(self, limit: int = 100) -> Diagnosis:
-        """Labels that look wrong or are in conflict, most certain first, each with what mends it.
+        """List labels that look wrong or conflict, most certain first, each with a fix. Changes nothing.
 
-        Of each kind of finding at most ``limit`` are listed; ``found`` counts all. In large collections
-        samples are examined, so that it takes minutes at most; the ``note`` says so. Nothing is changed.
+        At most ``limit`` findings of each kind are listed; ``found`` counts all. Large collections are
+        sampled so that this takes minutes at most; ``note`` says so.
         """
         try:
             check_count("limit", limit)
@@ -639,9 +635,9 @@ class ImageDatabase:
         self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, Path(path)))
 
     def verify(self, *, deleted: bool = False) -> list[FileProblem]:
-        """Check every file, byte by byte; an empty list means that all is as it was written.
+        """Check every file, byte by byte. An empty list means that everything is intact.
 
-        With ``deleted`` also that nothing is left of removed items.
+        With ``deleted``, also check that nothing is left of removed items.
         """
         if deleted:
             from sihash.database.deleted import verify_deleted

@@ -1,4 +1,4 @@
-"""What can be wrong with a database, each told in one sentence."""
+"""Errors of a database. Each message is one sentence."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from pathlib import Path
 
 
 class DatabaseError(ValueError):
-    """A request that cannot be met; the database is as it was before."""
+    """A request that cannot be fulfilled. The database is unchanged."""
 
 
 class NoSuchItem(DatabaseError):
-    """An id or a class that the collection does not have."""
+    """An id or a class that does not exist."""
 
 
 class IdTaken(DatabaseError):
-    """An id under which the collection has another item; it is named in the message."""
+    """An id that another item already has. The message names it."""
 
 
 class DatabaseBusy(DatabaseError):
-    """Another process is writing; its number is in the message."""
+    """Another process is writing. The message names it."""
 
 
 class CorruptFile(DatabaseError):
-    """A file that is missing, cut short or altered; it is named in the message."""
+    """A file that is missing, truncated or altered. The message names it."""
 
 
 def gone(root: Path) -> DatabaseError:
-    """The folder of an open database is not there."""
-    return DatabaseError(f"{root} is gone: the folder was moved or deleted; open the database where it is.")
+    """The folder of an open database has disappeared."""
+    return DatabaseError(
+        f"{root} no longer exists: the folder was moved or deleted; open the database at its new place."
+    )

@@ -77,7 +77,7 @@ def columns_by_name(
     if id_column is not None:
         missing = [name for name, row in zip(names, rows, strict=True) if row is None]
         if missing:
-            raise DatabaseError(f"{path} has ids and does not name {missing[0]}; every item needs one then.")
+            raise DatabaseError(f"{path} has ids but none for {missing[0]}; then every item needs one.")
         ids = [columns[id_column][row] for row in rows if row is not None]
     values = {name: [None if row is None else columns[name][row] for row in rows] for name in chosen}
     return ids, values

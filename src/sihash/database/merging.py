@@ -41,7 +41,7 @@ def merge(root: Path, first: Snapshot, second: Snapshot, progress: Progress) -> 
     _check_alike(first, second)
     with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
-            raise DatabaseError(f"{root} holds a database already; choose another place.")
+            raise DatabaseError(f"{root} already holds a database; choose another folder.")
         writer.catalogue.lay_out()
         meta = dict(first.meta)
         meta["index"] = OWN_INDEX if meta["index"].startswith(SERVED) else meta["index"]

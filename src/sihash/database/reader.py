@@ -106,9 +106,11 @@ class Reader:
         return self.catalogue is not catalogue or catalogue.last_operation() != operation
 
     def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
-        if self._snapshot is None or not _follows(self._snapshot, catalogue, operation):
-            self._snapshot = Snapshot(self.root, catalogue)
-        return self._snapshot
+        snapshot = self._snapshot
+        if snapshot is None or not _follows(snapshot, catalogue, operation):
+            known = snapshot.log if snapshot is not None and snapshot.catalogue is catalogue else None
+            snapshot = self._snapshot = Snapshot(self.root, catalogue, known)
+        return snapshot
 
     def _load(self) -> None:
         """Load and prepare what is in force now; hand it out from then on. In a thread of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,16 @@ class Log:
                 self._columns.subtract(target.details["columns"].items())
             if target.kind == "update":
                 self._undone_versions.add(target.version)
+
+    def and_then(self, operations: Iterable[Operation]) -> Log:
+        """A log that goes on from this one, which stays as it is."""
+        longer = copy(self)
+        longer.operations, longer.undone = self.operations.copy(), self.undone.copy()
+        longer._columns, longer._learned = self._columns.copy(), self._learned.copy()
+        longer._undone_versions = self._undone_versions.copy()
+        for operation in operations:
+            longer.append(operation)
+        return longer
 
     @property
     def columns(self) -> dict[str, str]:
@@ -141,7 +152,8 @@ class Snapshot:
     ``lock`` is held by searches together, and alone by `advance`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue) -> None:
+    def __init__(self, root: Path, catalogue: Catalogue, known: Log | None = None) -> None:
+        """``known`` are operations of this catalogue that were read already: there may be thousands."""
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names and classes of these items are
         self.root = root
@@ -150,7 +162,8 @@ class Snapshot:
         self._making = Lock()
         self._matching: dict[tuple[int, str], Array] = {}
         with catalogue.snapshot():
-            self.log = Log(catalogue.operations())
+            known = known or Log(())
+            self.log = known.and_then(catalogue.operations(len(known.operations)))
             self.meta = catalogue.meta
             self.classes = LabelTable(catalogue.rows("classes"))
             segment_rows = catalogue.rows("segments")
@@ -271,7 +284,7 @@ class Snapshot:
         for label in labels:
             plain = plain_label(label)
             if plain is None or self.classes.place_of(plain) is None:
-                raise NoSuchItem(f"No class is named {plain!r}; the info of the database lists all.")
+                raise NoSuchItem(f"No class is named {plain!r}; `sihash info DB --json` lists all classes.")
             out.append(plain)
         return out
 

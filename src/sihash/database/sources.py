@@ -410,7 +410,9 @@ def open_source(
     opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
     if names is not None:
         if len(names) != len(opened):
-            raise DatabaseError(f"Expected one name an item, got {len(names)} names for {len(opened)} items.")
+            raise DatabaseError(
+                f"Expected one name per item, got {len(names)} names for {len(opened)} items."
+            )
         opened.names = [printable(str(name)) for name in names]
     if ids is not None and not isinstance(ids, str):
         opened.ids, opened.ids_said = plain_ids(ids, len(opened)), True
@@ -469,7 +471,7 @@ def _take_columns(opened: Source, labels: Any, asked: ColumnChoice) -> None:
 
 def _numbers(X: Array) -> Array:
     if X.dtype.kind not in "fiub":
-        raise DatabaseError(f"Vectors must be a matrix of numbers, one row an item; got {X.dtype}.")
+        raise DatabaseError(f"Vectors must be a matrix of numbers, one row per item; got {X.dtype}.")
     return X
 
 

@@ -73,7 +73,7 @@ def create(
     """
     with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
-            raise DatabaseError(f"{root} holds a database already; choose another place, or add to it.")
+            raise DatabaseError(f"{root} already holds a database; choose another folder, or add to it.")
         writer.catalogue.lay_out()
         new = writer.ingest(source, Nothing(), 0, progress)
         if not new:
@@ -297,8 +297,8 @@ def undo(reader: Reader) -> UndoReport:
         target = snapshot.log.undoable()
         if target is None:
             raise DatabaseError(
-                "There is nothing to undo: no operation since the creation or a compaction, or "
-                f"{kept_versions.UNDOABLE} updates were taken back, and the models before are not kept."
+                "There is nothing to undo: undo reaches back to the creation or the last compaction, and "
+                f"over {kept_versions.UNDOABLE} updates at most."
             )
         is_update = target.kind == "update"
         version = snapshot.log.version_before(target.number) if is_update else snapshot.version

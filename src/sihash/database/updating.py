@@ -215,13 +215,14 @@ def _load_training_state(
 
     hasher = UpdatableHashFunctions.from_file(root / file.path)
     ids = np.array(hasher.ids_, dtype=np.int64)
-    order = np.argsort(ids)
-    known = np.isin(ids[order], training.ids)  # the others are about to go, and are read for that
-    vectors = np.empty((len(ids), snapshot.width), dtype=np.float32)
-    vectors[order[known]] = X[np.searchsorted(training.ids, ids[order[known]])]
-    gone = order[~known]
-    vectors[gone] = training_vectors.read(root, catalogue, snapshot.places, ids[gone], snapshot.width)
-    return hasher.attach_vectors(vectors)
+    known = np.isin(ids, training.ids)  # the others are about to go, and are read for that
+    gone = np.sort(ids[~known])
+    places = np.empty(len(ids), dtype=np.intp)
+    places[known] = np.searchsorted(training.ids, ids[known])
+    places[~known] = len(X) + np.searchsorted(gone, ids[~known])
+    if len(gone):
+        X = np.concatenate([X, training_vectors.read(root, catalogue, snapshot.places, gone, snapshot.width)])
+    return hasher.attach_vectors(X[places])
 
 
 def _n_since_weights(snapshot: Snapshot, hasher: UpdatableHashFunctions, report: UpdateReport) -> float:
@@ -273,9 +274,12 @@ def _compare(
 
 def _new_classes_are_worse(before: HashFunctions, hasher: UpdatableHashFunctions) -> list[str]:
     """A sentence, if items of new classes are recognised clearly less often than the others."""
-    y, right = hasher.left_out_hits()
     known = {str(label) for label in before.classes_.tolist()}
-    is_new = np.array([str(label) not in known for label in hasher.classes_.tolist()])[y]
+    is_new_class = np.array([str(label) not in known for label in hasher.classes_.tolist()])
+    if not is_new_class.any():
+        return []
+    y, right = hasher.left_out_hits()
+    is_new = is_new_class[y]
     if not is_new.any() or is_new.all():
         return []
     new, old = right[is_new].mean(), right[~is_new].mean()

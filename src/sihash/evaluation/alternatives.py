@@ -181,15 +181,16 @@ class LdaLabel(Alternative):
         )
         self.bytes_per_item = 1 if len(classes) <= 1 << 8 else 2 if len(classes) <= 1 << 16 else 4
 
-    def _classes(self, queries: Array) -> Array:
+    def classes(self, queries: Array) -> Array:
+        """Scores of the classes (n_queries × n_classes), larger is likelier."""
         return queries @ self._coef.T + self._intercept
 
     def scores(self, queries: Array) -> Array:
         last = np.full((len(queries), 1), np.finfo(np.float32).min)
-        return np.concatenate([self._classes(queries), last], axis=1)[:, self._column]
+        return np.concatenate([self.classes(queries), last], axis=1)[:, self._column]
 
     def first(self, query: Array, k: int) -> Array:
-        likeliest, found, n = np.argsort(-self._classes(query[None])[0]), list[Array](), 0
+        likeliest, found, n = np.argsort(-self.classes(query[None])[0]), list[Array](), 0
         for number in likeliest:
             found.append(self._items[number][: k - n])
             n += len(found[-1])

@@ -129,7 +129,7 @@ def _indicators(labels: Any, n: int) -> Array:
         raise ValueError(f"Expected as many rows of labels as codes, got {len(labels)} for {n}.")
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
         raise ValueError(
-            "Labels in two dimensions must be indicators: a column a label, 1 where it applies, else 0."
+            "Labels in two dimensions must be indicators: one column per label, 1 where it applies, else 0."
         )
     return labels.astype(bool)
 

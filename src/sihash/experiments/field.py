@@ -1,9 +1,9 @@
 """Every method of the package by one protocol on any data: what `sihash benchmark` does.
 
 Training rows are the database, test rows the queries. A method learns from the training rows, encodes them,
-and answers by Hamming distance; the usual ways to search vectors (`sihash.evaluation.alternatives`) answer by
-their own scores. Every run is a process of its own, so that it can be stopped when its time is over, and
-ends as a record, also when it failed.
+and answers by Hamming distance. Beside them stand `sihash search`, which puts in order what the codes of SIH
+find, and the usual ways to search vectors (`sihash.evaluation.alternatives`). Every run is a process of its
+own, so that it can be stopped when its time is over, and ends as a record, also when it failed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from sihash import baselines, codes
 from sihash._typing import Array
+from sihash.database import ImageDatabase
 from sihash.evaluation import against_database, alternatives
 from sihash.evaluation.comparison import median_milliseconds, ranked_scores
 from sihash.experiments.lab import Result
@@ -29,6 +31,7 @@ from sihash.experiments.task import Task, load_task
 from sihash.experiments.timing import timed
 from sihash.hasher import Hasher
 from sihash.hashing import SIH
+from sihash.ranking.sketch import SKETCH_BYTES
 
 KIND = "field"
 RECORDS = "records.jsonl"
@@ -56,6 +59,7 @@ HASHERS = {
     "pca_itq": Contestant("PCA-ITQ", lambda bits, seed: baselines.PCAITQ(bits, random_state=seed), True),
     "lsh": Contestant("LSH", lambda bits, seed: baselines.LSH(bits, random_state=seed), True),
 }
+SEARCH, SEARCH_LABEL = "search", "sihash search"
 # Ways to search without learned codes, and their labels. PQ gets as many bytes as a code.
 VECTORS = {
     "cosine": "cosine, raw vectors",
@@ -64,7 +68,9 @@ VECTORS = {
     "pq": "PQ",
     "lda": "LDA's label",
 }
-METHODS = (*HASHERS, *VECTORS)
+METHODS = (SEARCH, *HASHERS, *VECTORS)
+DRAWN = (SEARCH, *HASHERS)  # those that draw at random: a run for every seed
+ONE_LABEL = "it learns from one label per item, and these have several"
 
 
 @dataclass(frozen=True)
@@ -86,8 +92,8 @@ class Field:
         for data in self.data:
             for seed in range(self.n_seeds):
                 for method in self.methods:
-                    for n_bits in self.bits if method in HASHERS or method == "pq" else [None]:
-                        if method in HASHERS or seed == 0:  # the others draw nothing
+                    for n_bits in self.bits if method in (*DRAWN, "pq") else [None]:
+                        if method in DRAWN or seed == 0:
                             found.append(self._key(data, method, n_bits, seed))
         return list({str(key): key for key in found}.values())
 
@@ -135,17 +141,43 @@ def measure(key: Key) -> Result:
         "n_queries": len(task.test),
         "n_columns": task.train.X.shape[1],
     }
+    if key["method"] == SEARCH:
+        return result | _database(task, key)
     if key["method"] in HASHERS:
         return result | _hashed(task, key)
     return result | _searched(task, key)
 
 
+def _database(task: Task, key: Key) -> Result:
+    """A database with its own ranking. ``fit`` is the whole of `create`: learning, encoding, writing."""
+    if task.train.y.ndim == 2:
+        raise ValueError(ONE_LABEL)
+    X, y = task.train.X, task.train.y.tolist()
+    params = {"n_bits": key["n_bits"], "random_state": key["seed"]}
+    with TemporaryDirectory() as folder:
+        few = np.random.RandomState(0).permutation(len(X))[:WARM_ROWS]
+        ImageDatabase.create(Path(folder) / "few", X[few], [y[k] for k in few], **params).close()
+        made, fit = timed(lambda: ImageDatabase.create(Path(folder) / "all", X, y, **params))
+        with made as database:
+            found = database.evaluate(task.test.X, task.test.y.tolist(), max_queries=len(task.test))
+            query = median_milliseconds(partial(database.search, k=10), task.test.X)
+    return {
+        "bytes": codes.n_bytes(key["n_bits"]) + SKETCH_BYTES + 4 * X.shape[1],
+        "p_at_1": found.p_at_1,
+        "p_at_10": found.p_at_10,
+        "mAP": found.mAP,
+        "fit": fit,
+        "encode_microseconds": None,
+        "query_milliseconds": query,
+    }
+
+
 def _hashed(task: Task, key: Key) -> Result:
     contestant, train, test = HASHERS[key["method"]], task.train, task.test
     if train.y.ndim == 2 and not contestant.several:
-        raise ValueError("it learns from one label per item, and these have several")
+        raise ValueError(ONE_LABEL)
     few = np.random.RandomState(0).permutation(len(train))[:WARM_ROWS]
-    contestant.make(8, 0).fit(train.X[few], train.y[few]).transform(train.X[few])
+    contestant.make(key["n_bits"], 0).fit(train.X[few], train.y[few]).transform(train.X[few])
     hasher = contestant.make(key["n_bits"], key["seed"])
     _, fit = timed(lambda: hasher.fit(train.X, train.y))
     stored, encode = timed(lambda: hasher.transform(train.X))
@@ -199,7 +231,7 @@ def _alternative(key: Key, X: Array, y: Array) -> alternatives.Alternative:
     if method == "pq":
         return alternatives.ProductQuantisation(X, codes.n_bytes(key["n_bits"]))
     if y.ndim == 2:
-        raise ValueError("it learns from one label per item, and these have several")
+        raise ValueError(ONE_LABEL)
     return alternatives.LdaLabel(X, y, np.ones(len(X), dtype=bool))
 
 

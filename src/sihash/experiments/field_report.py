@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sihash.experiments.field import HASHERS, KIND, METHODS, VECTORS
-from sihash.experiments.records import Record, Records
+from sihash.experiments.field import HASHERS, KIND, METHODS, SEARCH, SEARCH_LABEL, VECTORS
+from sihash.experiments.records import Record, Records, made_by
 from sihash.experiments.report import STYLE, html_table, inline_svg
 from sihash.experiments.tables import Cell, ResultTable, TableRow, ids, numbers, title_of
 
-LABELS = {**{name: each.label for name, each in HASHERS.items()}, **VECTORS}
+LABELS = {SEARCH: SEARCH_LABEL, **{name: each.label for name, each in HASHERS.items()}, **VECTORS}
 NOTE = (
     "Test rows ask, training rows answer; codes by Hamming distance, ties at random. Means over the seeds, ± "
     "their standard deviation; times are medians: fitting in seconds and encoding in microseconds per item, "
-    "both of the processor, one query in milliseconds by one thread."
+    "both of the processor, one query in milliseconds by one thread. `sihash search` ranks by labels and "
+    "vectors what its codes find; its fitting is all of `sihash create`."
 )
 
 
@@ -44,12 +45,8 @@ def write_field_report(records: Records, out: Path) -> tuple[Path, list[ResultTa
 
 
 def _introduction(records: Records) -> list[str]:
-    mine = records.where(kind=KIND)
-    machines = Counter(f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in mine)
-    sources = Counter(r["versions"]["source"] for r in mine)
     return [
-        f"{len(mine)} runs on {' and '.join(machines) or 'no machine'}, by {len(sources)} state(s) of the "
-        f"source ({', '.join(sources)}).",
+        f"{made_by(records.where(kind=KIND))}.",
         NOTE,
         "Hold the pointer over a row to see the ids of the raw records (records.jsonl) behind it.",
     ]
@@ -151,7 +148,7 @@ def _figures(records: Records, folder: Path) -> tuple[list[Path], list[str]]:
                 means = [
                     np.mean([r["result"]["mAP"] for r in own if r["result"]["bytes"] == b]) for b in sizes
                 ]
-                marker = "os^DvPX*<>ph8dH"[place]
+                marker = "dos^DvPX*<>ph8H+"[place]
                 fill: dict[str, Any] = (
                     {} if method in HASHERS else {"markerfacecolor": "white", "linestyle": ":"}
                 )

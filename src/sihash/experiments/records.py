@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 import time
 from importlib import metadata
 from pathlib import Path
@@ -115,13 +116,37 @@ def _processor() -> str:
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of what computes, and a digest of the part of this package's source that does."""
-    found = {"python": platform.python_version(), "source": _source_digest()}
+    found = {"python": platform.python_version(), "source": _source_digest(), "commit": commit()}
     for name in _PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             found[name] = "none"
     return found
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of this package's source, ``-dirty`` if files differ from it; "none" outside of a clone."""
+    git = ["git", "-C", next(iter(sihash.__path__))]
+    tracked = [*git, "ls-files", "--error-unmatch", "__init__.py"]  # not the repository around a .venv
+    described = [*git, "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        subprocess.run(tracked, capture_output=True, check=True)
+        return subprocess.run(described, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "none"
+
+
+def made_by(records: list[Record]) -> str:
+    """The machines and states of the source that made records, in words."""
+    machines = {f"{r['machine']['processor']}, {r['machine']['cores']} cores": None for r in records}
+    sources = {r["versions"]["source"]: None for r in records}
+    commits = {r["versions"].get("commit", "none"): None for r in records}
+    return (
+        f"{len(records)} runs on {' and '.join(machines) or 'no machine'}, by {len(sources)} state(s) of the "
+        f"source ({', '.join(sources)}; commit {', '.join(commits)})"
+    )
 
 
 def _source_digest() -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import html
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from sihash.experiments.claims import claims_table
 from sihash.experiments.figures import write_figures
 from sihash.experiments.paper_values import MACHINE
-from sihash.experiments.records import Records
+from sihash.experiments.records import Records, made_by
 from sihash.experiments.scales import Scale
 from sihash.experiments.tables import ResultTable, TableRow, all_tables, data_sets, title_of
 
@@ -83,13 +82,10 @@ def _page(records: Records, scale: Scale, tables: list[ResultTable], figures: li
 def introduction(records: Records, scale: Scale) -> list[str]:
     """What was run, on what, and how to trace a number."""
     mine = records.where(scale=scale.name)
-    machines = Counter(f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in mine)
-    sources = Counter(r["versions"]["source"] for r in mine)
     there = {r["key"].get("data") for r in mine}
     missing = [title_of(d) for d in data_sets(records, scale) if d not in there]
     texts = [
-        f"Scale “{scale.name}”: {len(mine)} runs on {' and '.join(machines) or 'no machine'}, by "
-        f"{len(sources)} state(s) of the source ({', '.join(sources)}). The paper's machine: {MACHINE}. "
+        f"Scale “{scale.name}”: {made_by(mine)}. The paper's machine: {MACHINE}. "
         "Our seconds are of the processor, summed over all threads; the paper's are by the clock.",
         "Each test image is the query once against the other test images, ranked by Hamming distance; mAP "
         "and precision by radius as in the paper. Kernel widths were chosen on held-out training rows. SIH "

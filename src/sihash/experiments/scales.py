@@ -15,7 +15,8 @@ class Scale:
     n_anchors: int
     code_lengths: tuple[int, ...]
     n_seeds: int
-    fewer_seeds: dict[str, int]  # methods that get fewer, because they are slow or only lines to compare with
+    # Methods that get fewer outside of Table 1, because they are slow or only lines to compare with.
+    fewer_seeds: dict[str, int]
     table_sizes: tuple[tuple[int | None, int], ...]  # training rows and anchors, as in the paper's Table 1
     more_anchors: tuple[int, ...]  # beyond the paper, all training rows
     table_seeds: int

@@ -92,7 +92,7 @@ def live(lab: Lab, data: str) -> Result:
 
     hasher, passive = fit(), fit()
     steps = []
-    for number, kind in enumerate(_kinds(now.rng, scale.n_updates), start=1):
+    for number, kind in enumerate(change_kinds(now.rng, scale.n_updates), start=1):
         kind, rows, gone = now.next_change(kind, task.classes.tolist())
         arguments: dict[str, Any] = {"remove": rows.tolist()}
         if kind.startswith("add"):
@@ -110,7 +110,7 @@ def live(lab: Lab, data: str) -> Result:
     return {"steps": steps}
 
 
-def _kinds(rng: np.random.RandomState, n: int) -> list[str]:
+def change_kinds(rng: np.random.RandomState, n: int) -> list[str]:
     """All four kinds in every four updates, in random order."""
     kinds = ["add_classes", "remove_classes", "add_images", "remove_images"]
     return [kind for _ in range(-(-n // 4)) for kind in rng.permutation(kinds).tolist()][:n]

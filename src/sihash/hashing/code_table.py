@@ -46,6 +46,15 @@ class CodeTable:
             self.counts = np.concatenate([self.counts, np.zeros(len(new), dtype=np.int64)])
         return np.array([self._number[key] for key in keys], dtype=np.int32)
 
+    def replace(self, pairs: Array, words: Array) -> None:
+        """Give pairs other words, which none of their label sets has yet."""
+        for pair, word in zip(pairs.tolist(), words.astype(np.int8), strict=True):
+            label_set = int(self.sets[pair])
+            del self._number[self.words[pair].tobytes(), label_set]
+            self._number[word.tobytes(), label_set] = pair
+        self.words = self.words.copy()
+        self.words[pairs] = words
+
     def find_all(self, packed: Array, sets: Array) -> Array:
         """Pair numbers of many rows; their words are packed."""
         number = sets.astype(np.int64)

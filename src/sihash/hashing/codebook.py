@@ -159,11 +159,14 @@ def _are_equal(words: Array, j: int, other: int) -> bool:
 def new_words(
     words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState
 ) -> Array:
-    """Words for classes that join: far from all others, and restoring balance; the best of some starts."""
+    """Words for classes that join: far from all others, and restoring balance; the best of some starts.
+
+    The fewer they are, the more depends on the start, and the less one costs.
+    """
     joined = np.arange(len(words), len(words) + len(new_sizes))
     all_sizes = np.concatenate([sizes, new_sizes])
     starts = []
-    for _ in range(8 * N_STARTS if len(all_sizes) <= 64 else 1):
+    for _ in range(max(N_STARTS, 8 * N_STARTS // len(new_sizes)) if len(all_sizes) <= 64 else 1):
         added = np.where(rng.uniform(size=(len(new_sizes), words.shape[1])) < 0.5, 1, -1).astype(np.int8)
         starts.append((np.concatenate([words, added]), _seed(rng)))
     return _best(starts, all_sizes, joined, NEW_WORD_BALANCE if balanced else 0.0)[len(words) :]

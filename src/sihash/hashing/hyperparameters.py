@@ -14,9 +14,9 @@ from sihash.svm.binary import Method
 
 LAM_PER_BIT = 1e8  # the paper's λ is this for every bit
 MOST_BITS = 4096
-# Words that are balanced when they are chosen leave little for rows to balance: 0.0005 of all bits on MNIST
-# after a class came, for five rounds and no gain. With random words, as in the paper, every flip counts.
-FEW_FLIPS = 1e-3
+# Words that are chosen far apart and balanced stay: rows that left them, to balance a bit after classes came
+# or went, took up to five rounds and gained nothing. Rows leave words that are random, as in the paper.
+LASTING_WORDS = ("learned", "separated")
 SMALLEST_TOL = 1e-9  # products in float32 do not certify much less
 
 
@@ -41,8 +41,7 @@ class Hyperparameters:
     max_iter: int
     tol: float
     method: Method
-    codes_move: bool  # whether rows may leave the word of their class (eq. 2); not where words are learned
-    few_flips: float  # a round that flips at most this share of the bits is the last
+    codes_move: bool  # whether rows may leave the word of their class (eq. 2)
     training_rows: Budget
 
     @classmethod
@@ -77,10 +76,9 @@ class Hyperparameters:
         if solver not in ("auto", "smooth", "ocas"):
             raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {solver!r}.")
         method: Method = "ocas" if solver == "ocas" else "smooth"
-        kind = codebook if isinstance(codebook, str) else "given"
-        moves, few = kind != "learned", 0.0 if kind == "random" else FEW_FLIPS
+        moves = not (isinstance(codebook, str) and codebook in LASTING_WORDS)
         budget = check_budget(training_rows)
-        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, moves, few, budget)
+        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, moves, budget)
 
     @property
     def balance(self) -> float:

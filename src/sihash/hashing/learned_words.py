@@ -20,12 +20,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sihash._typing import Array
-from sihash.hashing.class_sample import joined, rows_at, strides
+from sihash.hashing.class_sample import rows_at
 from sihash.hashing.codebook import UNEVEN_BELOW, every_split_fits, make_codebook
-from sihash.hashing.label_sets import LabelSets
+from sihash.hashing.label_sets import LabelSets, words_of_sets
 from sihash.hashing.training_state import NewRows, TrainingState
 from sihash.kernel import KernelMap, row_blocks
-from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.blocks import Block
+from sihash.svm.svm_state import RowCounter
 from sihash.threads import map_threads
 
 WORD_ROWS, WORD_ROWS_PER_CLASS = 8000, 15  # of the sample: so many in all, and of each class, if there are
@@ -56,30 +57,38 @@ def learned_codebook(
     some = sample_of_classes(rows.y, rng)
     Phi = kernel(rows.X[some].astype(np.float32, copy=False))
     set_sizes = np.bincount(rows.sets, minlength=len(label_sets.members))
-    M = explained(Phi, rows.sets[some], set_sizes, label_sets.shares(len(sizes)))
-    return learn_words(words, M, np.arange(len(words)), rng)
+    sums = sample_sums(Phi, rows.sets[some], set_sizes, label_sets.shares(len(sizes)))
+    return learn_words(words, explained(*sums), np.arange(len(words)), rng)
 
 
-def learned_new_words(
-    training: TrainingState, new: NewRows, fresh: Array, words: Array, rng: np.random.RandomState
-) -> Array:
-    """Words for the ``fresh`` classes of rows that join: the same climb, with only their words movable.
+def learn_new_words(training: TrainingState, fresh: Array, rng: np.random.RandomState) -> None:
+    """Move the words of ``fresh`` classes, whose rows have just joined: the same climb, the others stay.
 
-    ``words`` has those of the classes in use and then of the fresh ones, to start from.
+    The Gram matrix is the one that the SVMs are going to need, and all rows are summed up.
     """
-    own = np.flatnonzero(training.sets.hold(new.sets, fresh).any(axis=1))
-    own = own[sample_of_classes(new.y[own], rng)]
-    old, old_pairs = features_by_class(training.svms.rows, len(training.labels))
-    set_sizes = training.table.sizes(len(training.sets.members))
-    set_sizes += np.bincount(new.sets, minlength=len(set_sizes))
-    M = explained(
-        np.concatenate([old, training.kernel(new.X[own])]),
-        np.concatenate([training.table.sets[old_pairs], new.sets[own]]),
-        set_sizes,
-        training.sets.shares(len(training.labels))[np.concatenate([training.live, fresh])],
-    )
-    movable = np.arange(len(training.live), len(words))
-    return learn_words(words, M, movable, rng)[movable]
+    svms, table, live = training.svms, training.table, training.live
+    shares = training.sets.shares(len(training.labels))[live][:, table.sets].astype(np.float32)
+    (sums,) = svms.rows.total(_class_sums, shares.tocsc())
+    movable = np.flatnonzero(np.isin(live, fresh))
+    M = explained(svms.current_gram().matrix, sums)
+    words = np.zeros((len(training.labels), table.words.shape[1]), np.int8)
+    words[live] = learn_words(training.class_words(live), M, movable, rng)
+    changed = training.sets.hold(table.sets, fresh).any(axis=1)
+    sets = [list(training.sets.members[s]) for s in table.sets[changed]]
+    table.replace(np.flatnonzero(changed), np.array([words_of_sets(words[own]) for own in sets]))
+    svms.before_turning()
+    svms.count(svms.rows.total(_take_words, svms.counter(), table.words, changed))
+
+
+def _class_sums(block: Block, shares: Any) -> tuple[Array]:
+    """Sums of Φ by class; ``shares`` (classes × pairs) says what classes have of a row."""
+    return (shares[:, block["pair"]] @ block["Phi"],)
+
+
+def _take_words(block: Block, counter: RowCounter, words: Array, changed: Array) -> tuple[Array, ...] | None:
+    """Write the words of pairs that have ``changed`` to their rows."""
+    rows = np.flatnonzero(changed[block["pair"]])
+    return counter.turn(block, rows, words[block["pair"][rows]]) if len(rows) else None
 
 
 def sample_of_classes(y: Array, rng: np.random.RandomState) -> Array:
@@ -90,19 +99,8 @@ def sample_of_classes(y: Array, rng: np.random.RandomState) -> Array:
     return shuffled[rows_at(y[shuffled], every)]
 
 
-def features_by_class(rows: RowBlocks, n_numbers: int) -> tuple[Array, Array]:
-    """Φ and pairs of a sample of rows that are laid out."""
-    Phi, pairs = joined(rows.map(_some_features, strides(rows, n_numbers, WORD_ROWS, WORD_ROWS_PER_CLASS)))
-    return Phi, pairs
-
-
-def _some_features(block: Block, every: Array) -> tuple[Array, Array]:
-    chosen = rows_at(block["y"], every)
-    return block.features(chosen), block["pair"][chosen]
-
-
-def explained(Phi: Array, sets: Array, sizes: Array, shares: Any) -> Array:
-    """M, from features of a sample of rows, less what a constant explains.
+def sample_sums(Phi: Array, sets: Array, sizes: Array, shares: Any) -> tuple[Array, Array]:
+    """ΦᵀΦ and the sums of Φ by class, from features of a sample of rows.
 
     ``sets`` are the label sets of the rows, ``sizes`` counts all rows of each set, and ``shares`` (classes ×
     sets, sparse) says what classes have of them.
@@ -116,7 +114,12 @@ def explained(Phi: Array, sets: Array, sizes: Array, shares: Any) -> Array:
     sums = shares @ (sums * weight[:, None])
     Phi *= np.sqrt(weight)[sets][:, None]
     grams = map_threads(lambda rows: Phi[rows].T @ Phi[rows], row_blocks(len(Phi), 4096))
-    gram = np.add.reduce(grams).astype(np.float64)
+    return np.add.reduce(grams), sums
+
+
+def explained(gram: Array, sums: Array) -> Array:
+    """M, from ΦᵀΦ and the sums of Φ by class, less what a constant explains."""
+    gram = gram.astype(np.float64)
     gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
     M = sums @ cho_solve(cho_factor(gram, lower=True, check_finite=False), sums.T, check_finite=False)
     total = M.sum(axis=0)

@@ -107,7 +107,7 @@ class Report:
     def __str__(self) -> str:
         text = (
             f"{self.kind}: {self.n_rows:,} rows (+{self.n_added:,} −{self.n_removed:,}), "
-            f"{len(self.rounds)} rounds, {self.n_steps:.1f} steps per bit, "
+            f"rounds: {len(self.rounds)}, {self.n_steps:.1f} steps per bit, "
             f"{'proved' if self.gaps_are_proved else 'estimated'} gap ≤ {100 * self.max_gap:.2f} %, "
             f"{self.total_seconds:.2f} s"
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
-from itertools import compress
+from itertools import compress, filterfalse
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.hashing.class_sample import joined
 from sihash.hashing.codebook import every_split_fits, new_words
-from sihash.hashing.learned_words import learned_new_words
+from sihash.hashing.learned_words import learn_new_words
 from sihash.hashing.row_labels import RowLabels
 from sihash.hashing.training_sample import class_rates, in_sample
 from sihash.hashing.training_state import NewRows, TrainingState, starting_pairs
@@ -70,11 +70,13 @@ def _keys_and_classes(block: Block) -> tuple[Array, Array, Array]:
 def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, learned: bool = False) -> None:
     """Add rows: those of a known label set start from its most frequent word, a new class from a new word.
 
-    New words are ``learned`` from the features, or just far from the others.
+    New words are far from the others; if they are ``learned``, they then move to what the features can tell
+    apart.
     """
-    fresh = np.setdiff1d(training.sets.apart(np.unique(new.sets))[1], training.live)
+    known = training.live
+    fresh = np.setdiff1d(training.sets.apart(np.unique(new.sets))[1], known)
     if len(fresh):
-        _welcome_classes(training, fresh, new, rng, learned)
+        _welcome_classes(training, fresh, new, rng)
     pairs = starting_pairs(training.table, training.sets, new.sets)
     training.table.count(pairs)
     svms = training.svms
@@ -84,6 +86,8 @@ def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, lear
         svms.count(sums)
         svms.take_in(product)
     _tidy(training)
+    if learned and len(fresh) and not every_split_fits(len(known), training.settings.n_bits):
+        learn_new_words(training, fresh, rng)
 
 
 def set_numbers(training: TrainingState, labels: RowLabels) -> Array:
@@ -99,18 +103,13 @@ def set_numbers(training: TrainingState, labels: RowLabels) -> Array:
     return training.sets.of_rows(numbers, labels.counts, sizes)
 
 
-def _welcome_classes(
-    training: TrainingState, fresh: Array, new: NewRows, rng: np.random.RandomState, learned: bool
-) -> None:
+def _welcome_classes(training: TrainingState, fresh: Array, new: NewRows, rng: np.random.RandomState) -> None:
     """Words for new classes; the second stage is learned again (paper, section 2.6, case 3)."""
-    table = training.table
     sizes = training.sets.hold(new.sets, fresh).sum(axis=0)
-    old = training.class_words(training.live)
     old_sizes = training.label_sizes()[training.live]
-    words = new_words(old, old_sizes, sizes, training.settings.gamma > 0, rng)
-    if learned and not every_split_fits(len(old), old.shape[1]):
-        words = learned_new_words(training, new, fresh, np.concatenate([old, words]), rng)
-    table.find_each(words, training.sets.of_classes(fresh))
+    balanced = training.settings.gamma > 0
+    words = new_words(training.class_words(training.live), old_sizes, sizes, balanced, rng)
+    training.table.find_each(words, training.sets.of_classes(fresh))
     training.live = np.concatenate([training.live, fresh])
     training.class_svm = None
 
@@ -127,14 +126,13 @@ def append(
 
     Rows of a class go into as few blocks as there can be.
     """
-    Phi = np.empty((len(columns["X"]), kernel.n_features_out), np.float32)
-    table = {**columns, "Phi": kernel(columns["X"], Phi), "Y": words[columns["pair"]]}
+    table = {**columns, "Y": words[columns["pair"]]}
     order, start = np.argsort(columns["y"], kind="stable"), 0
     first: dict[int, int] = {}  # where the new rows of a block begin
     touched: list[Block] = []
     open_blocks = [block for block in rows.blocks if block.room]
     while start < len(order):
-        block = open_blocks.pop() if open_blocks else _new_block(rows, table, len(order) - start)
+        block = open_blocks.pop() if open_blocks else _new_block(rows, kernel, table, len(order) - start)
         first[id(block)] = block.n
         touched.append(block)
         part = order[start : start + block.room]
@@ -147,17 +145,29 @@ def append(
     def enter(block: Block) -> tuple[Array, ...] | None:
         return counter.enter(block, slice(first[id(block)], block.n))
 
-    return RowBlocks(touched, rows.store).total(enter), counter.product(Phi)
+    def product(block: Block) -> tuple[Array, int] | None:
+        own = slice(first[id(block)], block.n)
+        if block.has_features:
+            kernel(block["X"][own], block["Phi"][own])
+        elif not own.start:
+            block["Phi"]  # made at once; blocks that wait for theirs go on waiting
+        return counter.product(block.features(own))
+
+    own_rows = RowBlocks(touched, rows.store)
+    products = [each for each in own_rows.map(product) if each is not None]
+    added = (sum(each for each, _ in products), sum(n for _, n in products)) if products else None
+    return own_rows.total(enter), added
 
 
-def _new_block(rows: RowBlocks, table: dict[str, Array], n: int) -> Block:
+def _new_block(rows: RowBlocks, kernel: KernelMap, table: dict[str, Array], n: int) -> Block:
     room = min(BLOCK_ROWS, max(SMALLEST_ROOM, 2 * n))
 
     def make(name: str, values: Array) -> Array:
-        empty = rows.store.empty if name in ("X", "Phi") else np.empty
+        empty = rows.store.empty if name == "X" else np.empty
         return empty((room, *values.shape[1:]), dtype=values.dtype)
 
-    block = Block(0, **{name: make(name, values) for name, values in table.items()})
+    block = Block(0, kernel, **{name: make(name, values) for name, values in table.items()})
+    block.store = rows.store
     rows.blocks.append(block)
     return block
 
@@ -194,7 +204,10 @@ def keep_anchors(training: TrainingState, keys_before: dict[Hashable, int]) -> N
 
 def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
     """Take rows out by their ids; a class that loses its last row goes with it."""
-    keys = [training.key_of.pop(name) for name in ids if training.outside.pop(name, None) is None]
+    outside = list(filter(training.outside.__contains__, ids))
+    keys = list(map(training.key_of.pop, filterfalse(training.outside.__contains__, ids)))
+    for name in outside:
+        del training.outside[name]
     _leave(training, "key", np.array(keys, dtype=np.int64), len(keys))
 
 
@@ -227,9 +240,8 @@ def _forget(training: TrainingState, keys: Array) -> dict[int, Hashable]:
     goes = np.zeros(training.next_key, dtype=bool)
     goes[keys] = True
     all_keys = np.fromiter(training.key_of.values(), np.int64, len(training.key_of))
-    return {
-        training.key_of.pop(name): name for name in list(compress(training.key_of, goes[all_keys].tolist()))
-    }
+    names = list(compress(training.key_of, goes[all_keys].tolist()))
+    return dict(zip(map(training.key_of.pop, names), names, strict=True))
 
 
 def _leave(training: TrainingState, name: str, values: Array, n: int, awaited: Array | None = None) -> None:

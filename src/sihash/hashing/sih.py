@@ -64,15 +64,14 @@ class SIH(UpdatableHashFunctions, Hasher):
 
         λ (½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ) + Σ_j (½ ‖w_jˣ‖² + Cˣ Σ_i ξ_ijˣ) + γ Σ_j |Σ_i b_ij|,
 
-    over the codes ``b_i ∈ {−1, +1}^m`` of the training rows and both stages of SVMs, by turns (Algorithm
+    over the codes ``b_i ∈ {−1, +1}^m`` of the training rows and both stages of SVMs, alternately (Algorithm
     1). The hash of a vector ``x`` is ``sign(Wˣ φ(x))`` with ``φ`` the RBF features of ``n_anchors`` anchors
     and a bias.
 
-    When rows or classes come or go, `add`, `remove` and `remove_classes` bring the hash functions up to
-    date from what was learned before: weights and sums over rows are kept and made valid by touching the
-    changed rows only, and the SVMs take just the steps that they then need. Classes keep their code words,
-    whatever the size of a change, so codes made before an update go with those made after it. Anchors come
-    and go with their classes. Only `fit` and `relearn` draw words again.
+    `add`, `remove` and `remove_classes` update the hash functions when rows or classes come or go. Weights
+    and sums over rows are kept and corrected for the changed rows only, and the SVMs take only the steps that
+    they then need. Classes keep their code words, so codes from before and after an update can be compared.
+    Anchors come and go with their classes. Only `fit` and `relearn` choose new words.
 
     Rows may have several labels, or none (docs/labels.md).
 
@@ -83,13 +82,13 @@ class SIH(UpdatableHashFunctions, Hasher):
     n_anchors : int
         Anchors of the kernel map. More anchors improve retrieval and cost time and memory.
     anchors : {"classes", "kmeans", "random"} or array of shape (n_anchors, n_features)
-        Centres of a short k-means inside every class, shared out by class size (one per class at least, also
-        where that makes more than ``n_anchors``); centres of one over all rows; rows drawn at random (as in
-        the paper), each class its share; or given points (in the space of ``X``). Those that belong to
-        classes come and go with them.
+        Centres of a short k-means inside every class, shared out by class size (at least one per class, even
+        if that makes more than ``n_anchors``); centres of a k-means over all rows; random rows as in the
+        paper, drawn by class size; or given points (in the space of ``X``). Anchors of a class come and go
+        with it.
     kernel : {"rbf", "linear", "rbf+linear"}
-        The features: those of the anchors, the centred unit vector itself (``sign(w·x + β)``, much cheaper
-        to encode, for good embeddings), or both.
+        The features: RBF features of the anchors, the centred unit vector itself (``sign(w·x + β)``, much
+        faster to encode, for good embeddings), or both.
     kernel_width : "auto" or float
         σ of the RBF kernel on centred unit vectors; "auto" chooses it by a quick cross-validation.
     C_x, C_b : float
@@ -97,42 +96,42 @@ class SIH(UpdatableHashFunctions, Hasher):
     lam : float, optional
         λ; None means ``n_bits · 10⁸`` as in the paper.
     gamma : float
-        Price of imbalance γ; 0 leaves balance out, in the first words as well. The paper's 10⁵ suits tens of
-        thousands of rows; on few rows it tears classes apart, so the default is smaller.
+        Price of imbalance γ; 0 ignores balance, also in the first words. The paper's 10⁵ suits tens of
+        thousands of rows; on few rows it splits classes, so the default is smaller.
     max_iter : int
-        Rounds of Algorithm 1 at most. With learned words one is enough: rows keep the word of their class.
+        Maximum number of rounds of Algorithm 1. With learned words one is usually enough.
     tol : float
-        What each SVM may lack of its optimum, as a share of its objective: an estimate with the smoothed
-        solver, which counts an objective for at least half of F(0) = C n; a proof with OCAS. At 0.006 mAP is
-        within 0.002 of a solve certified to 1 % (docs/solver.md).
+        Allowed gap of each SVM to its optimum, as a share of its objective. With the smoothed solver the gap
+        is an estimate, and an objective counts for at least half of F(0) = C n; with OCAS it is proven. At
+        0.006, mAP is within 0.0021 of a solve certified to 1 % (docs/solver.md).
     solver : {"auto", "smooth", "ocas"}
-        Solver of the binary SVMs; "auto" is the smoothed one. OCAS is the paper's, and proves its gaps;
-        `certify` proves those of the other.
+        Solver for the binary SVMs; "auto" is "smooth". OCAS is the paper's, and proves its gaps; `certify`
+        proves those of the other.
     codebook : {"learned", "separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
-        The first words of the classes: separated ones moved toward what the features can tell apart; random
-        ones improved until far apart and balanced; random as in the paper; Hadamard; or given, in the order
-        of ``classes_``.
+        The first words of the classes: separated words adapted to what the features can tell apart; random
+        words improved until they are far apart and balanced; random words as in the paper; Hadamard; or an
+        array in the order of ``classes_``.
     training_rows : int or "all"
-        Rows to learn from at most, near enough: of a larger collection a sample that keeps every class and
-        stays fair as rows come and go. The other rows cost nothing but their ids.
+        Learn from at most about this many rows: a sample that keeps every class and stays fair as rows come
+        and go. Of the other rows only the ids are kept.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
     engine : str, optional
-        Where the training rows and their kernel features lie: in memory (None, "local"); in scratch files
-        in the directory for temporary files ("disk") or a given one ("disk:/directory"); on the workers of
-        a Dask cluster, that of the current client ("dask") or of a scheduler ("tcp://host:8786"). A Dask
-        array stays on the cluster of the current client, if there is one. Not kept in a model file.
+        Where the training rows and their kernel features are stored: in memory (None, "local"); in scratch
+        files in the directory for temporary files ("disk") or another one ("disk:/directory"); on the workers
+        of a Dask cluster, that of the current client ("dask") or of a scheduler ("tcp://host:8786"). A Dask
+        array stays on the cluster of the current client, if there is one. Not saved in a model file.
     verbose : bool
-        Whether each step of learning is logged, by the logger ``sihash.learning`` at level INFO (otherwise
-        at DEBUG). Where logging is not set up, the lines go to stderr.
+        Log each step of learning with the logger ``sihash.learning`` at level INFO (otherwise at DEBUG). If
+        logging is not configured, the lines go to stderr.
 
     Attributes
     ----------
     classes_ : array
-        Class labels: sorted after `fit`; classes added later follow at the end. Of an indicator matrix, the
+        Class labels, sorted after `fit`; later classes follow at the end. For an indicator matrix, the
         numbers of the columns that have rows.
     ids_ : list
-        Ids of the rows that were learned from, in the order in which they came.
+        Ids of the rows that were learned from, in order of arrival.
     codes_ : int8 array of shape (n, n_bits)
         Learned codes ±1 of the training rows, in the order of ``ids_``.
     bit_coef_ : array of shape (n_bits, n_anchors + 1)
@@ -200,14 +199,14 @@ class SIH(UpdatableHashFunctions, Hasher):
 
     @classmethod
     def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
-        """SIH as the paper describes it, for CIFAR-10; ``params`` go before its settings.
+        """SIH as in the paper, for CIFAR-10; ``params`` override its settings.
 
         Random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵.
         """
         return cls(n_bits, n_anchors, **PAPER | params)
 
     def transform(self, X: Any) -> Any:
-        """Codes as packed uint8, n × ceil(n_bits / 8); those of a Dask array are one, made where it lies."""
+        """Codes as packed uint8, n × ceil(n_bits / 8). Codes of a Dask array are a Dask array."""
         if is_dask_array(X):
             check_is_fitted(self)
             return encode_blocks(X, self.kernel_, self.bit_coef_)
@@ -222,11 +221,10 @@ class SIH(UpdatableHashFunctions, Hasher):
     def fit(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
         """Learn hash functions from rows ``X`` and their labels ``y``.
 
-        ``y`` has one label a row, of any hashable kind; or a list (or set) of labels for each row; or is an
-        indicator matrix (n × K), whose columns are the classes 0 … K − 1. Rows without a label (None, NaN,
-        −1, an empty list, a row of zeros) are known by their ids and not learned from (docs/labels.md).
-        ``ids`` name the rows for later removal; the default is 0 … n − 1. ``X`` may be a Dask array: see
-        ``engine``.
+        ``y`` has one hashable label per row, or a list (or set) of labels per row, or is an indicator matrix
+        (n × K) whose columns are the classes 0 … K − 1. Rows without a label (None, NaN, −1, an empty list, a
+        row of zeros) are not learned from (docs/labels.md). ``ids`` name the rows for later removal; the
+        default is 0 … n − 1. ``X`` may be a Dask array: see ``engine``.
         """
         settings, engine = self._settings(), open_engine(self.engine, X)
         seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
@@ -276,7 +274,7 @@ class SIH(UpdatableHashFunctions, Hasher):
         return Fitted.of(training, report, rng)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn from one more batch: `fit` at first, `add` from then on. New labels need no announcement."""
+        """Learn from one more batch: the first call is `fit`, later ones `add`. ``classes`` is ignored."""
         return self.add(X, y) if hasattr(self, "bit_coef_") else self.fit(X, y)
 
     def add(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
@@ -284,18 +282,18 @@ class SIH(UpdatableHashFunctions, Hasher):
         return self.update(X, y, ids)
 
     def remove(self, ids: Iterable[Hashable]) -> Self:
-        """Remove rows by their ids and update the hash functions. A class without rows goes too."""
+        """Remove rows by id and update the hash functions. A class without rows is removed too."""
         return self.update(remove=ids)
 
     def remove_classes(self, class_labels: Iterable[Hashable]) -> Self:
-        """Remove classes, or one, and update the hash functions: a row goes when it has no other label."""
+        """Remove one or more classes and update the hash functions. Rows with other labels stay."""
         return self.update(remove_classes=class_labels)
 
     def relearn(self) -> Self:
-        """Learn everything again from the rows that it knows, words too: codes made before are void then.
+        """Learn from scratch from the known rows, with new words. Earlier codes become invalid.
 
-        Updates keep the words of classes that stay, and the mean and width of the kernel. After a life in
-        which most classes came or went, this may gain a little. The rows are those that were learned from.
+        Updates keep the words of existing classes, and the mean and width of the kernel. If most classes have
+        changed since, learning from scratch may gain a little.
         """
         before, settings = self._training_to_update(), self._settings()
         X, y, ids = self.training_set()
@@ -359,4 +357,4 @@ def _too_few_classes(classes: Array, y: RowLabels) -> str:
     n = int(np.count_nonzero(y.counts == 0))
     found = f"got 1 class ({classes.tolist()[0]!r})" if len(classes) else "got none"
     hint = f" {n:,} rows count as not labelled: {NOT_LABELLED}." if n else ""
-    return f"SIH needs at least two classes, {found}; add rows of another.{hint}"
+    return f"SIH needs at least two classes, {found}; add rows of another class.{hint}"

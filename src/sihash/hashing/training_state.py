@@ -6,7 +6,6 @@ takes the twin when it is done.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -31,8 +30,6 @@ from sihash.kernel import KernelMap
 from sihash.svm import MulticlassSolution, solve_multiclass
 from sihash.svm.binary import make_svms, solve_svms
 from sihash.svm.blocks import Block
-from sihash.svm.gram import Gram
-from sihash.svm.smooth import SmoothSVMs
 from sihash.svm.svm_state import RowCounter, SVMs
 from sihash.threads import start
 
@@ -99,10 +96,6 @@ class TrainingState:
             calibration=None,
             margin_head=None,
         )
-
-    def all_ids(self) -> Mapping[Hashable, int]:
-        """Ids of all rows that are known, those outside the sample too."""
-        return ChainMap(self.key_of, self.outside)
 
     @property
     def n_known(self) -> int:
@@ -181,10 +174,9 @@ class TrainingState:
                     coef = self.class_svm.W
                     flips = descend(self.svms, self.table, coef, self._owners, s.lam * s.C_b, s.gamma)
             report.rounds.append(Round(solution.n_steps, solution.gap, solution.is_proved, flips))
-            if flips.any():
-                self.svms.rows.checkpoint()
-            if flips.sum() <= s.few_flips * len(self.svms.rows) * s.n_bits:
+            if not flips.any():
                 break
+            self.svms.rows.checkpoint()
 
     def with_rows(self, work: Callable[[], Result]) -> Result:
         """``work()``, and once more if rows were lost and had to be brought back."""
@@ -257,6 +249,21 @@ class TrainingState:
                 self.calibration = calibrate(T, self._positions()[y])
         return self.calibration
 
+    def keep_probabilities(self, before: TrainingState) -> None:
+        """Hash functions that did not move say of the same classes what they said before."""
+        same = (
+            self.kernel is before.kernel
+            and self.several == before.several
+            and np.array_equal(self.live, before.live)
+            and np.array_equal(self.svms.W, before.svms.W)
+        )
+        if same:
+            self.margin_head = before.margin_head
+            assert self.class_svm is not None
+            assert before.class_svm is not None
+            if np.array_equal(self.class_svm.W, before.class_svm.W):
+                self.calibration = before.calibration
+
     def _have(self, pairs: Array) -> Array:
         """Which of the classes in use rows with these pairs have (bool)."""
         return self.sets.hold(self.table.sets[pairs], self.live)
@@ -309,10 +316,7 @@ class TrainingState:
 
     def _leverage(self, Phi: Array) -> Array:
         """``C φᵀH⁻¹φ`` of rows of Φ: how far a row moves its own score."""
-        svms = self.svms
-        kept = svms.gram if isinstance(svms, SmoothSVMs) else None
-        gram = kept or Gram.of(svms.rows, svms.C)
-        return svms.C * np.sum(gram.half_solve(Phi) ** 2, axis=0)
+        return self.svms.C * np.sum(self.svms.current_gram().half_solve(Phi) ** 2, axis=0)
 
     def hashes(self) -> tuple[Array, Array]:
         """The packed codes that rows hash to, in the order in which they came, and which are certain."""

@@ -1,14 +1,13 @@
-"""Hash functions together with what they were learned from: all that an update needs.
+"""Hash functions with their training rows: everything that an update needs.
 
-`sihash.SIH` is the estimator that learns them at first. A database that brings them up to date loads them
-from a file and needs nothing of scikit-learn, which takes most of a second to import.
+`sihash.SIH` is the estimator that learns them first. A database loads them from a file to update them,
+without scikit-learn, which takes most of a second to import.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections import ChainMap
 from collections.abc import Hashable, Iterable
 from typing import Any, Self
 
@@ -76,10 +75,10 @@ class UpdatableHashFunctions(HashFunctions):
         remove: Iterable[Hashable] = (),
         remove_classes: Iterable[Hashable] = (),
     ) -> Self:
-        """All changes at once, at the cost of one: rows leave by their ids, then classes, then rows join.
+        """Apply several changes in one update: remove rows, remove classes, then add rows.
 
-        So a row gets other labels by leaving and joining under its id. Labels come in the form that they had
-        in `fit`.
+        To change the labels of a row, remove and add it under the same id. Labels must have the form
+        that they had in `fit`.
         """
         training, gone = self._training_to_update(), list(remove)
         gone_classes = labels.several(remove_classes)
@@ -101,7 +100,7 @@ class UpdatableHashFunctions(HashFunctions):
                 twin, rng = training.twin(), copy.deepcopy(self._rng)
                 names, same = None if ids is None else list(ids), dict[Hashable, int]()
                 if gone:
-                    row_ids.check_known(gone, twin.all_ids())
+                    row_ids.check_known(gone, twin.key_of, twin.outside)
                     if X is not None and names is not None:
                         same = row_changes.returning(twin, gone, X, names)
                     row_changes.leave_rows(twin, gone)
@@ -134,8 +133,8 @@ class UpdatableHashFunctions(HashFunctions):
             raise ValueError("This update would replace every row: fit again instead.")
         parts: list[tuple[Array, Array, Iterable[Hashable]]] = [] if changed is None else [changed]
         if X is not None and y is not None:
-            taken = ChainMap(twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts))
-            names = row_ids.new_ids(ids, len(X), twin.next_key, taken)
+            taken = twin.key_of, twin.outside, *(dict.fromkeys(part[2], 0) for part in parts)
+            names = row_ids.new_ids(ids, len(X), twin.next_key, *taken)
             parts.insert(0, (X.astype(np.float32, copy=False), row_changes.set_numbers(twin, y), names))
         all_X, sets, all_ids = zip(*parts, strict=True)
         return row_changes.arrivals(
@@ -154,6 +153,7 @@ class UpdatableHashFunctions(HashFunctions):
         """Train a changed training and make it, and the generator it drew from, the present ones."""
         with team():
             twin.run(report)
+        twin.keep_probabilities(self._training_to_update())
         report.scratch_steps = self._scratch[0]
         report.scratch_seconds = self._scratch[1] * report.n_rows
         return self._take(Fitted.of(twin, report, rng, self._scratch))
@@ -167,10 +167,10 @@ class UpdatableHashFunctions(HashFunctions):
         return self
 
     def certify(self, tol: float = 0.01) -> Certificate:
-        """Prove how far the binary SVMs are from their optimum at most; nothing is changed.
+        """Prove bounds on how far the binary SVMs are from their optimum. Changes nothing.
 
-        The bounds come from cutting planes that start at the weights, and lie at most ``tol`` below the
-        optimum: a gap that is much wider says what the weights lack. This takes longer than a fit.
+        The bounds come from cutting planes that start at the weights, and are at most ``tol`` below the
+        optimum, so a much wider gap is due to the weights. This takes longer than a fit.
         """
         training = self._training_to_update()
         with team():
@@ -192,9 +192,9 @@ class UpdatableHashFunctions(HashFunctions):
         return self._training_to_update().hashes()
 
     def left_out_margins(self, n: int) -> tuple[list[Hashable], Array]:
-        """About ``n`` training rows, by their ids, and their margins had they not been trained on.
+        """Ids of about ``n`` training rows, and their margins as if they had not been trained on.
 
-        An estimate by the leverage of each row, for choices that the margins of training rows would flatter.
+        An estimate from the leverage of each row, because margins of training rows are too optimistic.
         """
         training = self._training_to_update()
         keys, margins = training.left_out_margins(n)
@@ -220,9 +220,9 @@ class UpdatableHashFunctions(HashFunctions):
         return list(self._training_to_update().key_of) if self._stored is None else self._stored.ids
 
     def training_set(self) -> tuple[Array, Any, list[Hashable]]:
-        """The rows that the hasher knows now, in the order of ``ids_``: ``(X, labels, ids)``.
+        """The current training rows, in the order of ``ids_``: ``(X, labels, ids)``.
 
-        Labels have the form of those in `fit`; lists come as sets.
+        Labels have the form of those in `fit`; lists become sets.
         """
         training = self._training_to_update()
         return training.in_order("X"), training.form.give(training.row_labels()), self.ids_
@@ -235,7 +235,7 @@ class UpdatableHashFunctions(HashFunctions):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
-        """What `save` wrote, to hash, to classify and to update."""
+        """Read what `save` wrote, to hash, classify and update."""
         header, tensors, params = hasher_file.read(path, "SIH")
         functions = cls()
         functions._params = params
@@ -246,9 +246,9 @@ class UpdatableHashFunctions(HashFunctions):
     def save(self, path: str | os.PathLike[str], updatable: bool = True, vectors: bool = True) -> None:
         """Write the hasher to one checksummed file.
 
-        By default it keeps the training vectors and all that is needed to go on updating; with
-        ``updatable=False`` only the hash functions and the second stage. With ``vectors=False`` it can be
-        updated once `attach_vectors` has brought the vectors back, for those who keep them anyway.
+        By default the file contains the training vectors and everything needed for updates. With
+        ``updatable=False`` it contains only the hash functions and the second stage. With ``vectors=False``
+        it can be updated once `attach_vectors` has supplied the vectors.
         """
         self._check_fitted()
         header, tensors = self._state()
@@ -273,7 +273,7 @@ class UpdatableHashFunctions(HashFunctions):
                 self._restore(self._stored)
 
     def attach_vectors(self, X: Any) -> Self:
-        """Bring the training rows back to a hasher saved with ``vectors=False``, in the order of ``ids_``."""
+        """Supply the training vectors of a hasher saved with ``vectors=False``, in the order of ``ids_``."""
         self._check_fitted()
         stored = self._stored
         if stored is None:

@@ -322,7 +322,7 @@ class MilvusIndex:
         deadline = time.monotonic() + 10 * self._timeout
         while self._client.describe_index(collection, "code", timeout=self._timeout)["pending_index_rows"]:
             if time.monotonic() > deadline:
-                raise IndexServerError(f"Milvus at {self._address} does not get {collection} indexed.")
+                raise IndexServerError(f"Milvus at {self._address} does not finish indexing {collection}.")
             time.sleep(0.2)
 
     def _present_version(self) -> int:
@@ -330,7 +330,9 @@ class MilvusIndex:
         about = self._client.describe_collection(self._name, timeout=self._timeout)
         version = str(about["collection_name"]).removeprefix(f"{self._name}_v")
         if not version.isdecimal():
-            raise ValueError(f"{self._name} on {self._address} is no index of sihash; choose another name.")
+            raise ValueError(
+                f"{self._name} on {self._address} is not an index of sihash; choose another name."
+            )
         length = about["description"].split(";")[0]
         if length != self._about.split(";")[0]:
             raise ValueError(

@@ -29,6 +29,8 @@ READING_POSTS = frozenset(
 # What says nothing about the database: the page without its data, and that the service is alive.
 PUBLIC = ("/", "/favicon.ico", "/v1/health", "/v1/ready")
 PUBLIC_FOLDER = "/page/"
+# What proxies add: who asks is not on this machine, whatever the address says.
+FORWARDED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 
 SECURITY_HEADERS = [
     (
@@ -51,6 +53,7 @@ class Guard:
         self.app = app
         self.settings = settings
         self.is_local = settings.is_local
+        self.reads_freely = settings.reads_freely
         self.own_names = settings.own_names
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -78,7 +81,7 @@ class Guard:
             return 421, "The Host of this request is not one of this service; see --allow-host."
         if _is_from_another_site(scope["method"], headers, host):
             return 403, "Requests from the pages of other sites are refused."
-        if self._needs_token(scope["method"], scope["path"]) and not self._has_token(headers):
+        if self._needs_token(scope["method"], scope["path"], headers) and not self._has_token(headers):
             return 401, "This needs the token of the service: send 'Authorization: Bearer <token>'."
         return None
 
@@ -89,11 +92,11 @@ class Guard:
             return True
         return not self.is_local and as_address(name) is not None
 
-    def _needs_token(self, method: str, path: str) -> bool:
+    def _needs_token(self, method: str, path: str, headers: Headers) -> bool:
         if method not in ("GET", "HEAD", "OPTIONS") and path not in READING_POSTS:
             return True
         is_public = path in PUBLIC or path.startswith(PUBLIC_FOLDER)
-        return not self.is_local and not is_public
+        return not is_public and (not self.reads_freely or not FORWARDED.isdisjoint(headers))
 
     def _has_token(self, headers: Headers) -> bool:
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")

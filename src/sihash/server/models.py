@@ -1,4 +1,4 @@
-"""What goes over the wire, in one place for the service, its description and the client."""
+"""Requests and answers of the service, shared by the routes, the OpenAPI description and the client."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ Vector = Annotated[
 
 
 class Model(BaseModel):
-    """Fields are what they say and no others."""
+    """No other fields are allowed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ErrorAnswer(Model):
-    """Every error looks like this: one sentence."""
+    """Every error is one sentence."""
 
     detail: str
 
@@ -53,8 +53,8 @@ class ErrorAnswer(Model):
 
 
 class Why(Model):
-    """Why an item was found: the probability that query and item are of one class (have a label in common);
-    from −1 to 1, how far the query's margins agree with the item's bits, and the cosine between the vectors.
+    """Why an item was found: the probability that query and item have the same class (a label in common); how
+    far the query's margins agree with the item's bits, from −1 to 1; and the cosine of the vectors.
     """
 
     same_class: float
@@ -65,8 +65,8 @@ class Why(Model):
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    ``id`` is the user's own, or a number; ``label`` is the one of the ``labels`` where there is exactly one,
-    else null; ``columns`` are what else is known of the item.
+    ``id`` is the user's, or a number; ``label`` is the one of the ``labels`` if there is exactly one, else
+    null; ``columns`` are other facts about the item.
     """
 
     id: str | int
@@ -81,7 +81,7 @@ class Hit(Model):
 
 
 class SearchAnswer(Model):
-    """What a query found, best first. ``version`` is the model version by which all of it was found.
+    """The hits of a query, best first, and the model ``version`` that found them.
 
     ``remark`` says if the query looks like none of the classes.
     """
@@ -122,13 +122,15 @@ class SearchAnswer(Model):
 
 
 class SearchOptions(Model):
-    """What to look for; in an address ``classes`` is ``class``, once for each."""
+    """What to search for. In a URL, ``classes`` is ``class``, repeated for each."""
 
-    k: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Results at most.")
+    k: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Maximum number of results.")
     radius: int | None = Field(
-        default=None, ge=0, le=4096, description="Of these, only items at most this many bits away."
+        default=None, ge=0, le=4096, description="Only items at most this many bits away."
     )
-    rank: Rank | None = Field(default=None, description="How to order; the database has a default.")
+    rank: Rank | None = Field(
+        default=None, description="How to order the hits. Default: that of the database."
+    )
     classes: list[LabelText] = Field(
         default=[],
         max_length=MAX_LABELS,
@@ -138,12 +140,12 @@ class SearchOptions(Model):
     where: WhereText | None = Field(
         default=None,
         examples=["price < 20 and colour = 'red'"],
-        description="Only items whose columns meet these conditions.",
+        description="Only items that match these conditions on columns.",
     )
 
 
 class VectorSearch(SearchOptions):
-    """A search by a vector, of the width that the database has."""
+    """A search by a vector, as long as those in the database."""
 
     vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
 
@@ -174,7 +176,7 @@ class ClassifyAnswer(Model):
 
 
 class ItemModel(Model):
-    """An item; ``label`` is the one of the ``labels`` where there is exactly one, else null."""
+    """An item; ``label`` is the one of the ``labels`` if there is exactly one, else null."""
 
     id: str | int
     label: Label
@@ -192,7 +194,7 @@ class ItemsPage(Model):
 
 
 class ClassCount(Model):
-    """How many items have a label; ``n_only`` of them have no other, and go if the class is removed."""
+    """How many items have a label; ``n_only`` have no other, and are removed with the class."""
 
     label: Label
     n_items: int
@@ -202,10 +204,10 @@ class ClassCount(Model):
 class InfoAnswer(Model):
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
 
-    An item counts in each class that it has a label of; ``n_several`` items have more than one.
+    An item counts in the class of each of its labels; ``n_several`` items have more than one.
 
-    ``thumbnails`` says whether small pictures of images are kept; ``columns`` are the kinds of columns by
-    name: "number", "text", "true or false".
+    ``thumbnails`` says whether small pictures are stored; ``columns`` are the kinds of columns by name:
+    "number", "text", "true or false".
     """
 
     name: str
@@ -226,14 +228,14 @@ class InfoAnswer(Model):
 
 
 class ClassMargins(Model):
-    """Mean margin of a class for each bit: its sign says on which side of the bit the class lies."""
+    """Mean margin of a class for each bit: its sign is the side of the bit that the class is on."""
 
     label: Label
     margins: list[float]
 
 
 class BitsAnswer(Model):
-    """How the bits are used: ``balance`` is the share of items in which each is set."""
+    """How the bits are used: ``balance`` is the share of items with each bit set."""
 
     version: int
     balance: list[float]
@@ -241,7 +243,7 @@ class BitsAnswer(Model):
 
 
 class AlternativeModel(Model):
-    """A way to search: bytes that it keeps of an item, how well it answers, milliseconds of a query."""
+    """A method: bytes per item, quality, milliseconds per query."""
 
     name: str
     bytes_per_item: int
@@ -257,9 +259,9 @@ class SkippedAlternative(Model):
 
 
 class ComparisonAnswer(Model):
-    """The database, in the first of ``rows``, beside what one would otherwise take; ``advice`` is a sentence.
+    """The database (first of ``rows``) compared with other methods; ``advice`` is one sentence.
 
-    ``note`` is what to know before believing the figures, or empty.
+    ``note`` says where the queries come from, or is empty.
     """
 
     version: int
@@ -281,10 +283,10 @@ class FindingItem(Model):
 
 
 class FindingModel(Model):
-    """Something about labels that looks wrong: why, the items that it is about, and what mends it.
+    """A label that looks wrong: why, the items concerned, and how to fix it.
 
-    ``labels`` are those that the first of the items should have, where that is known; ``remove`` says that
-    this item is to go instead.
+    ``labels`` are those that the first item should have, if known; ``remove`` says that it should be removed
+    instead.
     """
 
     kind: FindingKind
@@ -304,9 +306,9 @@ class FoundCount(Model):
 
 
 class DoctorAnswer(Model):
-    """Findings by kind, of each kind the most certain first; ``found`` counts those that are not listed, too.
+    """Findings by kind, the most certain first; ``found`` counts all, listed or not.
 
-    ``note`` says what was examined, and what to know before believing it.
+    ``note`` says what was examined.
     """
 
     version: int
@@ -319,9 +321,9 @@ class DoctorAnswer(Model):
 
 
 class BatchItem(Model):
-    """An item to be added: an image file in Base64, or a vector, and what is known of it.
+    """An item to add: an image file in Base64 or a vector, with its label, name, id and columns.
 
-    ``label`` is its label, or a list of its labels; null or an empty list means that it has none.
+    ``label`` is one label, or a list of several; null or an empty list means none.
     """
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
@@ -337,7 +339,7 @@ class BatchItem(Model):
 class Batch(Model):
     """Items of one kind: all images or all vectors, all with an id or none, a label each or a list each.
 
-    ``replace`` lets items take the place of those that have their ids.
+    ``replace`` allows items to replace those with the same ids.
     """
 
     replace: bool = False
@@ -349,18 +351,18 @@ class Ids(Model):
 
 
 class Relabelling(Ids):
-    """Items, and the label, or the list of labels, that they are to have in the place of all that they have.
+    """Items and the label, or the list of labels, that replaces all of theirs.
 
-    Null or an empty list takes their labels away.
+    Null or an empty list removes them.
     """
 
     label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
 
 
 class ClassRelabelling(Model):
-    """Classes whose items are to have another label, known or new, or several, in the place of theirs.
+    """Classes and the label, or the list of labels, that replaces them in their items.
 
-    Other labels of these items stay. Null or an empty list takes the labels of these classes away.
+    Other labels of these items stay. Null or an empty list removes the labels of these classes.
     """
 
     classes: list[LabelText] = Field(min_length=1, max_length=MAX_LABELS, examples=[["kitten"]])
@@ -373,7 +375,7 @@ class Rejected(Model):
 
 
 class LabelConflict(Model):
-    """What was not added, because its content is there already, with other labels: those are ``kept``."""
+    """An item that was not added: its content is already there with other labels, which are ``kept``."""
 
     name: str
     labels: Labels
@@ -381,15 +383,15 @@ class LabelConflict(Model):
 
 
 class JoinedLabels(Model):
-    """What was not added, because the request has its content twice; the item has ``labels`` of both."""
+    """An item that was not added: the request has its content twice. The item has the ``labels`` of both."""
 
     name: str
     labels: Labels
 
 
 class AddAnswer(Model):
-    """Ids of what was added (``replaced``: in the place of others), names of what was there already, and what
-    could not be used. ``conflicts`` and ``joined`` are those of the skipped whose labels differ.
+    """Ids of the added items (``replaced``: those that replaced others), names of items already there, and
+    items that could not be used. ``conflicts`` and ``joined`` are items already there with other labels.
     """
 
     version: int
@@ -402,7 +404,7 @@ class AddAnswer(Model):
 
 
 class RemoveAnswer(Model):
-    """Ids of the items that went, and, where a class did, of those that lost its label and have another."""
+    """Ids of the removed items, and, for a class, of those that lost its label and have another."""
 
     version: int
     removed: list[str | int]
@@ -410,7 +412,7 @@ class RemoveAnswer(Model):
 
 
 class RelabelAnswer(Model):
-    """Ids of the items whose labels have changed, and the labels that they were given."""
+    """Ids of the items whose labels changed, and the new labels."""
 
     version: int
     relabelled: list[Id]
@@ -419,14 +421,14 @@ class RelabelAnswer(Model):
 
 
 class UndoAnswer(Model):
-    """What was taken back, and the version in force again."""
+    """What was undone, and the version that searches use again."""
 
     version: int
     undone: str
 
 
 class UpdateOrder(Model):
-    """``reencode`` then encodes items with older codes; ``compare`` also learns from scratch, to measure."""
+    """``reencode`` also encodes items with older codes; ``compare`` also learns from scratch, to measure."""
 
     strategy: Strategy = "incremental"
     reencode: bool = False
@@ -434,7 +436,7 @@ class UpdateOrder(Model):
 
 
 class UpdateState(Model):
-    """How far an update is: ``share`` runs from 0 to 1, ``scores`` are mAP by strategy when it is done."""
+    """Progress of an update: ``share`` runs from 0 to 1; ``scores`` are mAP by strategy when it is done."""
 
     state: Literal["idle", "running", "done", "failed"]
     strategy: Strategy | None = None
@@ -475,11 +477,11 @@ class Ready(Model):
     version: int
 
 
-# From the database's words to these.
+# From what the database returns to these.
 
 
 def search_answer(answer: Any) -> dict[str, Any]:
-    """A `SearchAnswer` as plain types: the route that is asked most has no time for models."""
+    """A `SearchAnswer` in plain types: building models is too slow for the most used route."""
     return {
         "version": answer.version,
         "rank": answer.rank,
@@ -520,7 +522,7 @@ def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
 
 
 def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> DoctorAnswer:
-    """``name`` is what the commands call the database."""
+    """``name`` is the database in the suggested commands."""
     return DoctorAnswer(
         version=found.version,
         found=[FoundCount(kind=kind, title=titles[kind], n=n) for kind, n in found.found.items()],

@@ -29,8 +29,13 @@ class ServerSettings:
 
     @property
     def is_local(self) -> bool:
-        """Bound to the loopback, so that nobody but this machine can ask."""
+        """Bound to the loopback, so that nobody but this machine, or a proxy on it, can ask."""
         return is_loopback(self.host)
+
+    @property
+    def reads_freely(self) -> bool:
+        """Whether reading needs no token: only this machine can ask, and no proxy was announced by a name."""
+        return self.is_local and not self.host_names
 
     @property
     def own_names(self) -> frozenset[str]:

@@ -32,7 +32,7 @@ def listening(host: str, port: int) -> list[socket.socket]:
         for each in sockets:
             each.close()
         raise OSError(
-            f"The service cannot listen at {in_address(host)}:{port}: {error.strerror}; "
+            f"The service cannot listen on {in_address(host)}:{port}: {error.strerror}; "
             "choose another --port or --host."
         ) from None
     return sockets

@@ -29,7 +29,7 @@ def first_token(folder: Path) -> tuple[str, str | None]:
     except FileNotFoundError:
         return new_token(folder)
     if len(stored) != 64:
-        raise ValueError(f"{path} is damaged; delete it and start again, a new token is made then.")
+        raise ValueError(f"{path} is damaged; delete it and start again to get a new token.")
     return stored, None
 
 

@@ -34,8 +34,7 @@ IDLE = 1e-9  # a plane with less dual weight than this has none
 OCAS_STEPS = 2000
 MANY_PLANES = 50  # of OCAM: beyond these, planes without dual weight leave
 QP_MOVES = 4  # per plane at most
-MANY_CLASSES = 50  # from so many on the multi-class SVM tries its dual first: 200 classes take a tenth
-DUAL_PASSES = 100  # over the rows, before planes take over
+DUAL_PASSES = 100  # of the multi-class SVM over its rows, before planes take over: 6 to 40 are the rule
 QP_RIDGE = 1e-13  # of the largest curvature: planes may be linearly dependent
 
 # Minimum along a line.

@@ -18,8 +18,8 @@ from numpy.linalg import LinAlgError
 from scipy.linalg import solve_triangular
 
 from sihash._typing import Array
-from sihash.svm.blocks import RowBlocks
-from sihash.svm.constants import KAPPA, RIDGES, SAMPLE_PER_FEATURE, STALE
+from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.constants import BLOCK_ROWS, KAPPA, RIDGES, SAMPLE_PER_FEATURE, STALE
 from sihash.threads import map_threads
 
 
@@ -98,12 +98,19 @@ def _of_part(rows: RowBlocks, every: int) -> Array:
 
     chosen = slice(None, None, every)
 
-    def product(run: list[int]) -> Array:
-        some = RowBlocks([rows.blocks[k] for k in run], rows.store)
+    def product(run: list[Block]) -> Array:
+        some = RowBlocks(run, rows.store)
         A = np.concatenate([block.features(chosen).copy() for block in some])  # read before it is let go
         return A.T @ A
 
-    runs = [list(range(k, min(k + every, len(rows.blocks)))) for k in range(0, len(rows.blocks), every)]
+    runs: list[list[Block]] = []
+    room = 0
+    for block in rows.blocks:
+        if room < block.n:
+            runs.append([])
+            room = every * BLOCK_ROWS
+        runs[-1].append(block)
+        room -= block.n
     products = map_threads(product, runs)
     for other in products[1:]:
         products[0] += other

@@ -1,4 +1,4 @@
-"""The multi-class SVM of Crammer and Singer by OCAM, over weighted distinct rows.
+"""The multi-class SVM of Crammer and Singer by its dual, then OCAM, over weighted distinct rows.
 
 Minimises ``F(W) = ½ Σ_k ‖w_k‖² + C Σ_i s_i max_k (1[k ≠ y_i] + (w_k − w_{y_i})·b_i)``. Rows with the same
 features and
@@ -16,7 +16,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import linesearch, qp
-from sihash.svm.constants import CUT_SHARE, DUAL_PASSES, MANY_CLASSES, MANY_PLANES, OCAM_SLOPE, QP_MOVES
+from sihash.svm.constants import CUT_SHARE, DUAL_PASSES, MANY_PLANES, OCAM_SLOPE, QP_MOVES
 from sihash.svm.multiclass_dual import ascend_dual
 
 
@@ -47,7 +47,7 @@ def solve_multiclass(
     warm: MulticlassSolution | None = None,
     max_steps: int = 2000,
 ) -> MulticlassSolution:
-    """Train one weight vector a class by OCAM, to a certified relative gap of ``tol``.
+    """Train one weight vector a class, to a certified relative gap of ``tol``: by the dual, else by OCAM.
 
     ``B`` has shape (n, d); a constant column of it is the bias. ``y`` holds n labels, ``sample_weight`` how
     often each row counts. ``warm`` is an earlier solution: classes that it knows start from their weights
@@ -62,14 +62,12 @@ def solve_multiclass(
     B, numbers, s = _distinct(B, numbers.reshape(-1), s)
     floor = 1e-6 * C * float(s.sum())  # a gap that does not matter: a millionth of F(0)
     start = _warm_weights(warm, classes, B.shape[1])
-    n_taken, converged = 0, False
-    if len(classes) > MANY_CLASSES:
-        most = min(max_steps, DUAL_PASSES)
-        W, upper, lower, n_taken = ascend_dual(B, numbers, s, start, C, tol, floor, most)
-        start, converged = W, upper - lower <= max(tol * upper, floor)
+    W, upper, lower, n_taken = ascend_dual(B, numbers, s, start, C, tol, floor, min(max_steps, DUAL_PASSES))
+    converged = upper - lower <= max(tol * upper, floor)
     if not converged:
-        W, upper, lower, n_steps = _solve(B, numbers, s, start, C, tol, floor, max_steps)
-        converged, n_taken = upper - lower <= max(tol * upper, floor), n_taken + n_steps
+        W, upper, bound, n_steps = _solve(B, numbers, s, W, C, tol, floor, max_steps - n_taken)
+        lower, n_taken = max(lower, bound), n_taken + n_steps
+        converged = upper - lower <= max(tol * upper, floor)
     if not converged:
         from sklearn.exceptions import ConvergenceWarning  # not at every start
 
@@ -165,7 +163,7 @@ def _checked(B: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array]:
         raise ValueError("B contains NaN or infinity; every feature must be a finite number.")
     s = np.ones(len(B)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if s.shape != (len(B),) or not ((s >= 0) & np.isfinite(s)).all():
-        raise ValueError(f"sample_weight must hold {len(B)} finite numbers ≥ 0, one a row.")
+        raise ValueError(f"sample_weight must hold {len(B)} finite numbers ≥ 0, one per row.")
     return B, y, s
 
 

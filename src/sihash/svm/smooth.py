@@ -129,10 +129,14 @@ class SmoothSVMs(SVMs):
         super().forget()
         self.width, self.gram = np.full(self.m, WIDTH), None
 
-    def restart(self) -> None:
-        """Sum up what the rows give at the weights, or at 0 where that is better (paper, appendix)."""
-        self.evaluate(np.arange(self.m))
-        lost = np.flatnonzero(self.upper() > self.at_zero)
+    def restart(self, bits: Array | None = None) -> None:
+        """Sum up what the rows give at the weights, or at 0 where that is better (paper, appendix).
+
+        Of all bits, or of ``bits`` where the others are going to be copies.
+        """
+        bits = np.arange(self.m) if bits is None else bits
+        self.evaluate(bits)
+        lost = bits[self.upper()[bits] > self.at_zero]
         if len(lost):
             self.W[lost] = 0
             self.evaluate(lost)
@@ -150,6 +154,12 @@ class SmoothSVMs(SVMs):
     def take_in(self, product: tuple[Array, int] | None) -> None:
         if self.gram is not None and product is not None:
             self.gram = self.gram.with_rows(*product)
+
+    def current_gram(self) -> Gram:
+        """Kept, until too many of the rows in it are gone."""
+        if self.gram is None or self.gram.is_stale(self.rows):
+            self.gram = super().current_gram()
+        return self.gram
 
     def evaluate(self, bits: Array) -> None:
         """Take the sums of ``bits`` over all rows, at their weights."""
@@ -183,15 +193,13 @@ def solve(
     they are known: equal and opposite columns are solved once.
     """
     C, history = svms.C, History()
-    if svms.gram is None or svms.gram.is_stale(svms.rows):
-        svms.gram = Gram.of(svms.rows, C)
-    if not svms.are_summed:
-        svms.restart()
-    start = svms.upper(), {name: getattr(svms, name).copy() for name in ("W", "width", *_SUMS)}
-    gram, every = svms.gram, max(1, len(svms.rows) // LENGTH_ROWS)
+    gram, every = svms.current_gram(), max(1, len(svms.rows) // LENGTH_ROWS)
     leaders, followers = np.arange(svms.m), np.empty((3, 0), dtype=np.intp)
     if words is not None:
         leaders, followers = _duplicates(words)
+    if not svms.are_summed:
+        svms.restart(leaders)
+    start = svms.upper(), {name: getattr(svms, name).copy() for name in ("W", "width", *_SUMS)}
     excess, n_steps = np.zeros(svms.m), np.zeros(svms.m, dtype=np.intp)
     bits, pairs = leaders, _Pairs()
     for n_taken in range(max_steps + 1):
@@ -230,8 +238,8 @@ def solve(
         from sklearn.exceptions import ConvergenceWarning  # not at every start
 
         warnings.warn(
-            f"{len(bits)} of {svms.m} SVMs still gain more than {tol:g} of their objective a step after "
-            f"{max_steps} steps; raise tol, lower C, or take the solver 'ocas'.",
+            f"{len(bits)} of {svms.m} SVMs still gain more than {tol:g} of their objective per step after "
+            f"{max_steps} steps; raise tol, lower C, or use solver='ocas'.",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.gram import Gram
 
 Sums = tuple[Array, ...]
 
@@ -101,6 +102,10 @@ class SVMs:
     def upper(self) -> Array:
         """``F`` at the weights, a number a bit."""
         return 0.5 * np.einsum("jd,jd->j", self.W, self.W) + self.C * self.risk
+
+    def current_gram(self) -> Gram:
+        """The Gram matrix of the rows as they are, near enough."""
+        return Gram.of(self.rows, self.C)
 
     # What a solver adds.
 

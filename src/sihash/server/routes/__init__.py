@@ -1,1 +1,1 @@
-"""The routes, a file for each thing that clients do. Each is one call deep."""
+"""The routes, one file per kind of task. Each is one call deep."""

@@ -1,4 +1,4 @@
-"""Changing the collection: add, remove, relabel, update, undo. All of it needs the token."""
+"""Changing the collection: add, remove, relabel, update, undo. All routes need the token."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ router = APIRouter(prefix="/v1", tags=["changes"])
 
 @router.post("/token", response_model=Health, responses=problems(), openapi_extra=NEEDS_TOKEN)
 async def check_token() -> BaseModel:
-    """Does nothing but need the token."""
+    """Check the token; does nothing else."""
     return Health(status="ok")
 
 
@@ -69,16 +69,13 @@ async def check_token() -> BaseModel:
 async def add_image(
     request: Request,
     label: Annotated[
-        list[LabelText],
-        Query(max_length=MAX_LABELS, description="A label of it, known or new; once for each."),
+        list[LabelText], Query(max_length=MAX_LABELS, description="A label, known or new; repeat for more.")
     ] = [],  # noqa: B006
-    name: Annotated[
-        Name, Query(description="What to call it; no file of this name is ever touched.")
-    ] = "upload",
-    id: Annotated[IdText | None, Query(description="Its id, as text; its number if not said.")] = None,
-    replace: Annotated[bool, Query(description="Let it take the place of the item with its id.")] = False,
+    name: Annotated[Name, Query(description="Its name; never used as a path.")] = "upload",
+    id: Annotated[IdText | None, Query(description="Its id, as text. Default: a number.")] = None,
+    replace: Annotated[bool, Query(description="Replace an item with the same id.")] = False,
 ) -> BaseModel:
-    """Add an image, sent as the body. It can be found when the answer is there."""
+    """Add an image, sent as the body. It can be found as soon as the answer arrives."""
     service = service_of(request)
     await service.image(request)  # whoever cannot be decoded within the limits goes no further
     item = BatchItem(label=label, name=name, id=id)
@@ -92,7 +89,7 @@ async def add_image(
     openapi_extra=NEEDS_TOKEN,
 )
 async def add_batch(request: Request, batch: Batch) -> BaseModel:
-    """Add images or vectors, all or none of them; those that cannot be used are named in the answer."""
+    """Add images or vectors in one transaction. The answer lists those that cannot be used."""
     service = service_of(request)
     if len({item.id is None for item in batch.items}) > 1:
         raise HTTPException(422, "Expected items with an id each, or all without.")
@@ -127,7 +124,7 @@ def _matrix(batch: Batch) -> Any:
 
 
 async def _checked_image(service: Service, text: str, allowance: Allowance) -> bytes | BadImage:
-    """The bytes of an image that can be decoded within the limits, or the reason why not."""
+    """The bytes of an image that can be decoded within the limits, or the reason why it cannot."""
     try:
         data = base64.b64decode(text, validate=True)
     except ValueError:
@@ -187,7 +184,7 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replace: b
     "/items/{id}", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
 )
 async def remove_item(request: Request, id: ItemId) -> BaseModel:
-    """Remove an item. It is not found any more when the answer is there."""
+    """Remove an item. As soon as the answer arrives, no search finds it."""
     service = service_of(request)
     return _removed(await service.write(service.database.remove, [service.database.id_of(id)]))
 
@@ -224,7 +221,7 @@ async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -
     openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
-    """Give items another label, or several, all or none. Searches go by it when the answer is there."""
+    """Change the labels of items, all or none. Searches use them as soon as the answer arrives."""
     database = service_of(request).database
 
     def relabel() -> RelabelReport:
@@ -240,7 +237,7 @@ async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
     openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseModel:
-    """Give all items of some classes another label: several become one, or one gets another name."""
+    """Change the label of all items of some classes, to merge or rename them."""
     service = service_of(request)
     database = service.database
     labels = await service.known_labels(database, order.classes)
@@ -269,7 +266,7 @@ def _removed(report: Any) -> RemoveAnswer:
 
 @router.get("/versions", response_model=VersionsAnswer, responses=problems())
 async def versions(request: Request) -> BaseModel:
-    """The model versions there are, oldest first."""
+    """The model versions, oldest first."""
     database = service_of(request).database
     found, info = await asyncio.to_thread(lambda: (database.versions(), database.info()))
     return version_models(found, info["undoable"] is not None)
@@ -277,7 +274,7 @@ async def versions(request: Request) -> BaseModel:
 
 @router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=NEEDS_TOKEN)
 async def undo(request: Request) -> BaseModel:
-    """Take back the last addition, removal, relabelling or update."""
+    """Undo the last addition, removal, relabelling or update."""
     service = service_of(request)
     report = await service.write(service.database.undo)
     return UndoAnswer(version=report.version, undone=report.undone)
@@ -294,7 +291,7 @@ async def undo(request: Request) -> BaseModel:
     openapi_extra=NEEDS_TOKEN,
 )
 async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
-    """Start learning from what has changed, in a process of its own. Searches go on meanwhile."""
+    """Start an update in its own process. Searches continue meanwhile."""
     try:
         return service_of(request).updates.start(order.strategy, order.reencode, order.compare)
     except AlreadyRunning:
@@ -303,7 +300,7 @@ async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
 
 @router.get("/updates", response_model=UpdateState, responses=problems())
 async def update_state(request: Request) -> BaseModel:
-    """How far the last update is."""
+    """The progress of the last update."""
     return service_of(request).updates.state()
 
 
@@ -312,19 +309,19 @@ async def update_state(request: Request) -> BaseModel:
     response_class=StreamingResponse,
     responses={
         **problems(503),
-        200: {"content": {"text/event-stream": {}}, "description": "`UpdateState`, again and again"},
+        200: {"content": {"text/event-stream": {}}, "description": "A stream of `UpdateState`"},
     },
 )
 async def update_events(request: Request) -> StreamingResponse:
-    """The same as server-sent events: now, and whenever it changes."""
+    """The progress as server-sent events: now, and whenever it changes."""
     try:
         return EventStream(service_of(request).updates)
     except TooManyFollow:
-        raise HTTPException(503, "Too many follow the update already; try again later.") from None
+        raise HTTPException(503, "Too many clients follow the update; try again later.") from None
 
 
 class EventStream(StreamingResponse):
-    """Has a place among the followers from its making on, so that no two can take the last one."""
+    """Counts as a follower from its creation, so that no two can take the last place."""
 
     def __init__(self, updates: Updates) -> None:
         updates.join()

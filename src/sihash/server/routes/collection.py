@@ -1,4 +1,4 @@
-"""Looking at the collection: what it holds, its items, its bits."""
+"""Reading the collection: what it holds, its items, its bits."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ SHOWN_FORMATS = {
     b"RIFF": "image/webp",
     b"BM": "image/bmp",
 }
-Where = Annotated[WhereText | None, Query(description="Only items whose columns meet these conditions.")]
-NONE_KEPT = {204: {"description": "There is the item, and no such picture of it"}}
+Where = Annotated[WhereText | None, Query(description="Only items that match these conditions on columns.")]
+NONE_KEPT = {204: {"description": "The item exists, but has no such picture"}}
 THUMBNAIL_ANSWER = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
 ORIGINAL = {
     200: {"content": {kind: {} for kind in SHOWN_FORMATS.values()}, "description": "The file"},
@@ -70,7 +70,7 @@ def _bits_answer(database: ImageDatabase) -> BitsAnswer:
 
 @router.get("/evaluation", response_model=ComparisonAnswer, responses=problems(422))
 async def evaluation(request: Request) -> BaseModel:
-    """How well searches answer, beside what one would otherwise take.
+    """Compare the searches with other methods.
 
     Measured on samples at the first request, which takes seconds to minutes, and again after a change.
     """
@@ -79,7 +79,7 @@ async def evaluation(request: Request) -> BaseModel:
 
 @router.get("/doctor", response_model=DoctorAnswer, responses=problems(422))
 async def doctor(request: Request) -> BaseModel:
-    """Labels that look wrong or are in conflict, and what mends each.
+    """Labels that look wrong or conflict, and how to fix each.
 
     Looked for at the first request, which takes seconds to minutes, and again after a change.
     """
@@ -94,7 +94,7 @@ async def items(
     classes: Classes = [],  # noqa: B006
     where: Where = None,
 ) -> BaseModel:
-    """Items in the order in which they came."""
+    """Items in order of arrival."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
     found = await asyncio.to_thread(service.database.items, offset, limit, labels, where)
@@ -105,11 +105,11 @@ async def items(
 async def sample(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    seed: Annotated[int, Query(ge=0, le=2**53, description="Another gives other items.")] = 0,
+    seed: Annotated[int, Query(ge=0, le=2**53, description="Seed of the random choice.")] = 0,
     classes: Classes = [],  # noqa: B006
     where: Where = None,
 ) -> BaseModel:
-    """Some items, from as many classes as possible, mixed."""
+    """Random items from as many classes as possible."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
     found = await asyncio.to_thread(service.database.sample, limit, labels, seed, where)
@@ -129,7 +129,7 @@ def _item(database: ImageDatabase, text: str) -> Item:
 def _with_file(
     database: ImageDatabase, text: str, which: Literal["thumbnail", "original"]
 ) -> tuple[Item, bytes | None]:
-    """An item and a picture of it. The item first: what was removed is not shown either."""
+    """An item and a picture of it. The item is read first, so removed items are not shown."""
     item = _item(database, text)
     return item, getattr(database, which)(item.id)
 
@@ -140,7 +140,7 @@ def _with_file(
     responses={**problems(404, 422), **THUMBNAIL_ANSWER},  # type: ignore[dict-item]
 )
 async def thumbnail(request: Request, id: ItemId) -> Response:
-    """A small picture of an item; 204 if none was kept."""
+    """A small picture of an item; 204 if none is stored."""
     found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "thumbnail")
     return _picture(found, data, "image/jpeg")
 
@@ -151,7 +151,7 @@ async def thumbnail(request: Request, id: ItemId) -> Response:
     responses={**problems(404, 422), **ORIGINAL},  # type: ignore[dict-item]
 )
 async def original(request: Request, id: ItemId) -> Response:
-    """The file that an item was made of; 204 if it is gone, altered, or of a format that browsers lack."""
+    """The original file of an item; 204 if it is missing, altered, or not shown by browsers."""
     found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "original")
     kind = next((kind for start, kind in SHOWN_FORMATS.items() if (data or b"").startswith(start)), None)
     return _picture(found, data if kind else None, kind or "")

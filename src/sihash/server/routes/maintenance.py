@@ -1,4 +1,4 @@
-"""For those who run the service: is it alive, is it ready, how is it doing."""
+"""For operators: health, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METRICS = {200: {"content": {"text/plain": {}}, "description": "Prometheus' text
 
 @router.get("/v1/health", response_model=Health, responses=problems())
 async def health() -> BaseModel:
-    """The process answers."""
+    """The process is alive."""
     return Health(status="ok")
 
 

@@ -1,4 +1,4 @@
-"""The page: a handful of files, read when the service starts and served from memory."""
+"""The page: a few files, read when the service starts and served from memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES = {
 
 
 def _load() -> dict[str, Response]:
-    """Answers by file name. A name that a client sends is looked up here and never becomes a path."""
+    """Answers by file name. Names from clients are looked up here and never become paths."""
     found = {}
     for file in resources.files("sihash.server").joinpath("page").iterdir():
         kind = TYPES.get("." + file.name.rpartition(".")[2])

@@ -44,7 +44,7 @@ OPTIONS = query_parameters(SearchOptions, {"classes": "class"})
 
 @lru_cache(maxsize=1024)
 def _options(query: bytes) -> SearchOptions:
-    """Options from the query of an address. Clients repeat themselves: most are found in the cache."""
+    """Options from the query string of a URL. Clients repeat themselves, so most are in the cache."""
     values: dict[str, Any] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name == "class":
@@ -74,7 +74,7 @@ def _response(answer: Any) -> Response:
     "/items/{id}/search", response_model=SearchAnswer, responses=problems(404, 422), openapi_extra=OPTIONS
 )
 async def search_by_item(request: Request, id: ItemId) -> Any:
-    """Search from an item of the collection, which is left out of its own answer."""
+    """Search from an item of the collection; it is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
     arguments = await _arguments(service, options)
     own = service.searcher.id_of(id)
@@ -113,7 +113,7 @@ async def search_by_vector(request: Request, query: VectorSearch) -> Any:
     openapi_extra=IMAGE_BODY,
 )
 async def classify_image(request: Request) -> BaseModel:
-    """The likely class of an image, sent as the body."""
+    """Predict the class of an image, sent as the body."""
     service = service_of(request)
     image = await service.image(request)
     [found] = await asyncio.to_thread(service.searcher.classify, [image])
@@ -122,7 +122,7 @@ async def classify_image(request: Request) -> BaseModel:
 
 @router.post("/classify/vector", response_model=ClassifyAnswer, responses=problems(408, 413, 422, 503))
 async def classify_vector(request: Request, query: VectorQuery) -> BaseModel:
-    """The likely class of a vector."""
+    """Predict the class of a vector."""
     service = service_of(request)
     [found] = await asyncio.to_thread(service.searcher.classify, _row(query.vector))
     return _classify_answer(found)

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/concepts/, from real fits: `python docs/scripts/pictures.py`."""
+"""Draw the pictures of docs/concepts/, from real fits: `python docs/scripts/concept_pictures.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Make the pictures of the page: ``python docs/make_pictures.py``. Needs chromium and ``sihash[dev]``.
+"""Make the pictures of the service: ``python docs/scripts/service_pictures.py``. Needs chromium.
 
-Draws a small collection of its own, serves it, does with the page what people do, and writes what a browser
-then shows to ``docs/images/service``. Nothing is fetched and nothing is random but by a seed.
+Install ``sihash[dev]``. The script draws a small collection, serves it, uses the page as people do, and
+writes screenshots to ``docs/images/service``. It fetches nothing, and all random numbers have a seed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from sihash import Client
 from sihash.database import ImageDatabase
 
-OUT = Path(__file__).parent / "images" / "service"
+OUT = Path(__file__).parents[1] / "images" / "service"
 TOKEN = "a-token-for-the-pictures-in-the-docs"
 SIZE = 480  # pixels of a drawing's side
 PER_CLASS = 26
