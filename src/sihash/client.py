@@ -220,7 +220,7 @@ class Client:
         id: str | None = None,
         replace: bool = False,
     ) -> AddAnswer:
-        """Add an image with a label, several or none. It can be found as soon as this returns.
+        """Add an image with one label, several or none. It can be found as soon as this returns.
 
         ``replace`` allows it to replace an item with the same id.
         """
@@ -265,11 +265,11 @@ class Client:
         return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(ids)})
 
     def remove_class(self, label: Label) -> RemoveAnswer:
-        """Remove a class: an item loses this label, and is removed if it has no other."""
+        """Remove a class: its items lose this label, and those with no other label are removed."""
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
     def relabel(self, ids: Iterable[Id], label: Labels) -> RelabelAnswer:
-        """Replace the labels of items by one label or several; None removes them."""
+        """Replace all labels of items by one label or several; None removes them."""
         body = {"ids": list(ids), "label": _label_json(label)}
         return self._post(RelabelAnswer, "/v1/items/relabel", json=body)
 

@@ -463,10 +463,7 @@ class ImageDatabase:
     def sample(
         self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
     ) -> list[Item]:
-        """Draw items from as many classes as possible.
-
-        ``classes`` and ``where`` restrict them as in `items`.
-        """
+        """Draw items from as many classes as possible; filters as in `items`."""
         labels = None if classes is None else list(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:

@@ -65,8 +65,8 @@ class Why(Model):
 class Hit(Model):
     """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
 
-    ``id`` is the user's, or a number; ``label`` is the label if there is exactly one, otherwise null;
-    ``columns`` are other facts about the item.
+    ``id`` is the user's, or a number; ``label`` is the one of the ``labels`` if there is exactly one, else
+    null; ``columns`` are other facts about the item.
     """
 
     id: str | int
@@ -176,7 +176,7 @@ class ClassifyAnswer(Model):
 
 
 class ItemModel(Model):
-    """An item; ``label`` is the one of the ``labels`` where there is exactly one, else null."""
+    """An item; ``label`` is the one of the ``labels`` if there is exactly one, else null."""
 
     id: str | int
     label: Label
@@ -194,7 +194,7 @@ class ItemsPage(Model):
 
 
 class ClassCount(Model):
-    """How many items have a label; ``n_only`` of them have no other, and go if the class is removed."""
+    """How many items have a label; ``n_only`` have no other, and are removed with the class."""
 
     label: Label
     n_items: int
@@ -204,7 +204,8 @@ class ClassCount(Model):
 class InfoAnswer(Model):
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
 
-    An item counts in each class that it has a label of; ``n_several`` items have more than one.
+    An item counts in the class of each of its labels; ``n_several`` items have more than one.
+
     ``thumbnails`` says whether small pictures are stored; ``columns`` are the kinds of columns by name:
     "number", "text", "true or false".
     """
@@ -320,9 +321,9 @@ class DoctorAnswer(Model):
 
 
 class BatchItem(Model):
-    """An item to add: an image file in Base64 or a vector, with its labels, name, id and columns.
+    """An item to add: an image file in Base64 or a vector, with its label, name, id and columns.
 
-    ``label`` is one label or a list; null or an empty list means none.
+    ``label`` is one label, or a list of several; null or an empty list means none.
     """
 
     image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
@@ -350,18 +351,18 @@ class Ids(Model):
 
 
 class Relabelling(Ids):
-    """Items and their new label or list of labels, which replaces all of theirs.
+    """Items and the label, or the list of labels, that replaces all of theirs.
 
-    Null or an empty list takes their labels away.
+    Null or an empty list removes them.
     """
 
     label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
 
 
 class ClassRelabelling(Model):
-    """Classes and the new label of their items, or a list, which replaces these classes.
+    """Classes and the label, or the list of labels, that replaces them in their items.
 
-    Other labels of these items stay. Null or an empty list takes the labels of these classes away.
+    Other labels of these items stay. Null or an empty list removes the labels of these classes.
     """
 
     classes: list[LabelText] = Field(min_length=1, max_length=MAX_LABELS, examples=[["kitten"]])
@@ -374,7 +375,7 @@ class Rejected(Model):
 
 
 class LabelConflict(Model):
-    """What was not added, because its content is there already, with other labels: those are ``kept``."""
+    """An item that was not added: its content is already there with other labels, which are ``kept``."""
 
     name: str
     labels: Labels
@@ -382,7 +383,7 @@ class LabelConflict(Model):
 
 
 class JoinedLabels(Model):
-    """What was not added, because the request has its content twice; the item has ``labels`` of both."""
+    """An item that was not added: the request has its content twice. The item has the ``labels`` of both."""
 
     name: str
     labels: Labels
@@ -390,7 +391,7 @@ class JoinedLabels(Model):
 
 class AddAnswer(Model):
     """Ids of the added items (``replaced``: those that replaced others), names of items already there, and
-    items that could not be used. ``conflicts`` and ``joined`` are skipped items whose labels differ.
+    items that could not be used. ``conflicts`` and ``joined`` are items already there with other labels.
     """
 
     version: int
@@ -403,7 +404,7 @@ class AddAnswer(Model):
 
 
 class RemoveAnswer(Model):
-    """Ids of the items that went, and, where a class did, of those that lost its label and have another."""
+    """Ids of the removed items, and, for a class, of those that lost its label and have another."""
 
     version: int
     removed: list[str | int]

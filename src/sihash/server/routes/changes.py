@@ -69,8 +69,7 @@ async def check_token() -> BaseModel:
 async def add_image(
     request: Request,
     label: Annotated[
-        list[LabelText],
-        Query(max_length=MAX_LABELS, description="Its label, known or new; repeat for several."),
+        list[LabelText], Query(max_length=MAX_LABELS, description="A label, known or new; repeat for more.")
     ] = [],  # noqa: B006
     name: Annotated[Name, Query(description="Its name; never used as a path.")] = "upload",
     id: Annotated[IdText | None, Query(description="Its id, as text. Default: a number.")] = None,
