@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import small
+from sklearn.datasets import load_digits
 
 from sihash import SIH
 from sihash.database import DatabaseError, IdTaken, ImageDatabase, NoSuchItem, verify
@@ -155,3 +156,21 @@ def test_what_comes_again_is_held_against_the_label_of_now(db):
         db.add(X, [0], ids=["a"])
     assert db.add(X, [0], ids=["a"], replace=True).replaced == ["a"]
     assert db.item("a").label == 0
+
+
+def test_codes_are_made_again_where_many_items_got_other_labels(tmp_path):
+    """A label set has a word of its own, so the codes of before would lie far from those of new queries."""
+    X, y = load_digits(return_X_y=True)
+    db = ImageDatabase.create(tmp_path / "db", X[:600], [[int(k)] for k in y[:600]], n_bits=32, n_anchors=100)
+
+    def right():
+        answers = db.search(X[600:800], k=10, rank="hamming")
+        return np.mean([int(k) in h.labels for k, a in zip(y[600:800], answers, strict=True) for h in a.hits])
+
+    before = right()
+    for k in range(5):
+        db.relabel(np.flatnonzero(y[:600] == k).tolist(), [k, "even" if k % 2 == 0 else "odd"])
+    assert db.update().n_reencoded == 600
+    assert right() >= before - 0.03
+    db.relabel([0], 3)
+    assert db.update().n_reencoded == 0

@@ -2,8 +2,8 @@
 
 Classes keep their words, so the codes of items stay valid: an update reads what came, what it learns from,
 and nothing else. Items that came since the last version were encoded by hash functions that had not seen
-them, and get their codes once more; the codes of all others stay. Only relearning, which draws words again,
-encodes everything.
+them, and get their codes once more, and so do segments in which many items got other labels; all other codes
+stay. Only relearning, which draws words again, encodes everything.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ UPDATE_STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
 WORSE = 0.8  # of the accuracy of the other classes: below it, new classes are said to be learned badly
 STALE_WEIGHTS = 0.1  # of the training rows: when more came or went, the ranking's weights are learned again
+RELABELLED_SHARE = 0.05  # of a segment: when more got other labels, and so other words, it is encoded again
 PAYS = 0.02  # of mAP that encoding again must gain to be advised
 
 
@@ -104,10 +105,10 @@ def _update(
         return _timed(seconds, name, progress)
 
     with phase("reading"):
-        training = _training(snapshot)
+        training, learned = _training(snapshot), learned_rows(root, catalogue, snapshot.version)
         X = training_vectors.read(root, catalogue, snapshot.places, training.ids, snapshot.width)
     with phase("learning"), learning.told(progress):
-        hasher, report = _learn(root, catalogue, snapshot, training, X, strategy)
+        hasher, report = _learn(root, catalogue, snapshot, training, learned, X, strategy)
     if not report.changed:
         return report
     number = snapshot.log.next_version
@@ -124,7 +125,12 @@ def _update(
     with phase("encoding"):
         is_new = strategy == "relearn"
         encoder = Encoder.after_learning(hasher) if is_new else Encoder(hasher)
-        chosen = [s for s in snapshot.places.segments if is_new or _came_later(snapshot.log, s)]
+        relabelled = _relabelled_shares(snapshot, training, learned)
+        chosen = [
+            segment
+            for segment in snapshot.places.segments
+            if is_new or _came_later(snapshot.log, segment) or relabelled[segment.number] > RELABELLED_SHARE
+        ]
         for k, segment in enumerate(chosen):
             progress("encoding", k / len(chosen))
             version.encode(root, encoder, segment)
@@ -157,6 +163,18 @@ def _came_later(log: Log, segment: Segment) -> bool:
     if not segment.code_version:
         return False  # it is dead
     return int(segment.ids[-1]) >= int(log.learned(segment.code_version).details["first_new"])
+
+
+def _relabelled_shares(snapshot: Snapshot, training: Training, learned: Array) -> dict[int, float]:
+    """By segment, the share of the rows that were learned from before and have other labels now."""
+    known = np.isin(training.ids, learned["id"])
+    others = known & ~learning.as_learned(training, learned)
+    shares = {}
+    for segment in snapshot.places.segments:
+        start, stop = np.searchsorted(training.ids, [segment.ids[0], segment.ids[-1] + 1])
+        n_known = int(known[start:stop].sum())
+        shares[segment.number] = int(others[start:stop].sum()) / max(1, n_known)
+    return shares
 
 
 # What to learn from.
@@ -193,12 +211,17 @@ def n_waiting(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> int:
 
 
 def _learn(
-    root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array, strategy: str
+    root: Path,
+    catalogue: Catalogue,
+    snapshot: Snapshot,
+    training: Training,
+    learned: Array,
+    X: Array,
+    strategy: str,
 ) -> tuple[UpdatableHashFunctions, UpdateReport]:
     if strategy == "relearn":
         fitted = learning.fit(snapshot.estimator(), X, training)
         return fitted, UpdateReport(snapshot.version, strategy, True, len(training.ids))
-    learned = learned_rows(root, catalogue, snapshot.version)
     hasher = _load_training_state(root, catalogue, snapshot, training, X)
     hasher, n_learned, n_forgotten = learning.update_hasher(hasher, X, training, learned)
     changed = bool(n_learned or n_forgotten)
