@@ -218,6 +218,7 @@ def plot(found: dict[int, dict[str, Any]], path: Path) -> None:
     axes[2].set(ylabel="milliseconds", title="a query, one thread", yscale="log")
     for ax in axes:
         ax.set(xlabel="items", xscale="log")
+        ax.margins(y=0.3)  # room for the legend
         ax.set_xticks(sizes, [f"{n / 1e6:g} million" for n in sizes], minor=False)
         ax.set_xticks([], minor=True)
         ax.yaxis.set_major_formatter("{x:g}")
