@@ -211,13 +211,13 @@ def plot(found: dict[int, dict[str, Any]], path: Path) -> None:
     axes[1].set(ylabel="GB", title="memory and disk", yscale="log")
     axes[2].plot(sizes, [found[n]["search"]["ms"] for n in sizes], "o-", label="sihash search")
     for name, style in zip(("faiss, flat binary", "faiss, HNSW of floats"), "sv", strict=True):
-        if name in found[sizes[0]]:
-            axes[2].plot(
-                sizes[:1], [found[sizes[0]][name]["ms"]], style, label=name.replace("faiss", "FAISS")
-            )
+        there = [n for n in sizes if name in found[n]]
+        times = [found[n][name]["ms"] for n in there]
+        axes[2].plot(there, times, style, label=name.replace("faiss", "FAISS"))
     axes[2].set(ylabel="milliseconds", title="a query, one thread", yscale="log")
     for ax in axes:
         ax.set(xlabel="items", xscale="log")
+        ax.margins(y=0.3)  # room for the legend
         ax.set_xticks(sizes, [f"{n / 1e6:g} million" for n in sizes], minor=False)
         ax.set_xticks([], minor=True)
         ax.yaxis.set_major_formatter("{x:g}")
