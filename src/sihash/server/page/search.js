@@ -316,7 +316,7 @@ async function browse(signal) {
   $("others").hidden = items.length < SAMPLE;
   const actions = { open: fromItem, look: (item) => look(item, items) };
   if (items.length) drawAsSeen($("results"), pieces(items, (item) => itemCard(item, actions), SAMPLE));
-  else if (isFiltered) showOnly(empty("Nothing found", "No item fits the filter."));
+  else if (isFiltered) showOnly(empty("Nothing found", "No item matches the filter."));
   else showOnly(empty("This collection is empty", "Add images in the view “Collection”."));
 }
 
