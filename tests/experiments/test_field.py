@@ -52,11 +52,11 @@ def test_what_fails_stands_in_the_table_with_its_reason_and_can_be_tried_again(t
     path = tmp_path / "several.npz"
     np.savez(path, X_train=X[:150], Y_train=Y[:150], X_test=X[150:], Y_test=Y[150:])
     out = tmp_path / "out"
-    given = [path, *methods("sdh", "lsh"), "--bits", "8", "--seeds", "1", "--out", out]
+    given = [path, *methods("sdh", "lsh", "search"), "--bits", "8", "--seeds", "1", "--out", out]
     assert run(*given).exit_code == 0
     found = {r["key"]["method"]: r["result"] for r in Records(out / "records.jsonl").where(kind="field")}
     assert "several" in found["sdh"]["failed"]
-    assert found["lsh"]["mAP"] > 0.5
+    assert min(found[name]["mAP"] for name in ("lsh", "search")) > 0.5
     assert "several" in (out / "tables" / "field_1.md").read_text(encoding="utf-8")
     assert " of " not in run(*given).stderr
     assert " of 1: " in run(*given, "--retry").stderr
