@@ -29,13 +29,14 @@ export const fixed = (value, digits) => value.toFixed(digits).replace("-", "−"
 export const labelText = (label) => (label === null ? "no class" : String(label));
 
 const LONGEST_NAME = 28; // letters that fit a chip
+const LAST_LETTERS = 9; // of them from the end: some names differ only there, more near their beginning
 const letters = new Intl.Segmenter();
 
 /** A long name without its middle: names of one collection often differ only at their ends. */
 export function shortName(name) {
   if (name.length <= LONGEST_NAME) return name;
   const all = [...letters.segment(name)].map(({ segment }) => segment);
-  return all.length <= LONGEST_NAME ? name : [...all.slice(0, LONGEST_NAME / 2 - 1), "…", ...all.slice(-LONGEST_NAME / 2)].join("");
+  return all.length <= LONGEST_NAME ? name : [...all.slice(0, LONGEST_NAME - LAST_LETTERS - 1), "…", ...all.slice(-LAST_LETTERS)].join("");
 }
 
 /** The labels of an item, in a line. */
