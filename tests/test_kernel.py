@@ -175,13 +175,20 @@ def test_features_with_the_vector_itself(kind):
 # The width.
 
 
-def test_the_width_follows_the_seed_and_lies_among_those_tried():
+def test_the_width_is_a_share_of_the_median_distance_whatever_rows_are_drawn():
     Z, y = clustered()
-    width = choose_width(Z, y, np.random.RandomState(0))
-    assert width == choose_width(Z, y, np.random.RandomState(0))
+    widths = [choose_width(Z, y, np.random.RandomState(seed)) for seed in range(3)]
+    distances = np.linalg.norm(Z[:, None] - Z, axis=2)
+    np.testing.assert_allclose(widths, 0.45 * np.median(distances[distances > 0]), rtol=0.1)
     with threadpool_limits(1):
-        assert width == choose_width(Z, y, np.random.RandomState(0))
-    assert 0.1 < width < 3
+        assert widths[0] == choose_width(Z, y, np.random.RandomState(0))
+
+
+def test_data_that_every_kernel_separates_get_the_usual_width():
+    y = np.arange(300) % 2
+    Z = np.where(y == 1, 1, -1)[:, None] * np.array([1.0, 0.0]) + 0.01 * np.arange(600).reshape(300, 2) / 600
+    Z = normalise(Z, np.zeros(2)).astype(np.float32)
+    assert choose_width(Z, y, np.random.RandomState(0)) == pytest.approx(0.45 * 2, rel=0.02)
 
 
 @pytest.mark.parametrize("seed", range(3))
