@@ -10,9 +10,9 @@ from sihash.evaluation import leave_one_out
 from sihash.kernel import extended_anchors, rbf
 from sihash.threads import map_threads
 
-# Widths as shares of the median distance. From 0.4 to 0.5, codes are within noise of the best on held-out rows
-# of digits, MNIST, GIST, CLINC150 and Tiny-ImageNet, with 150 to 3,000 anchors: a finer choice would follow
-# noise, and change with every collection. The others are for data that are clearly finer or coarser.
+# Widths as shares of the median distance. From 0.4 to 0.5, codes are within noise of the best on held-out
+# rows of digits, MNIST, GIST, CLINC150 and Tiny-ImageNet, with 150 to 3,000 anchors: a finer choice would
+# follow noise, and change with every collection. The others are for data that are clearly finer or coarser.
 USUAL, OTHERS = 0.45, (0.2, 1.0)
 CLEAR_GAIN = 0.05  # of mAP
 WIDTH_ROWS, N_ANCHORS, N_BITS = 6000, 400, 32  # a third of the rows is held out

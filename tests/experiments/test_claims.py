@@ -52,7 +52,14 @@ def world(path, right):
     for data in ("cifar10", "mnist"):
         for kind in modifications.KINDS:
             for point in {*modifications.points(kind, SMOKE), 0.1}:
-                key = {"kind": "change", "scale": "smoke", "data": data, "change": kind, "point": point}
+                key = {
+                    "kind": "change",
+                    "scale": "smoke",
+                    "data": data,
+                    "method": "sih",
+                    "change": kind,
+                    "point": point,
+                }
                 cpu = {"passive": 1, "incremental": 1, "scratch": 2 + sign * 1}
                 mAP = {"passive": 0.1, "incremental": 0.5, "scratch": 0.5 if right else 0.6}
                 records.add(key, {s: {"mAP": mAP[s], "seconds": {"cpu": cpu[s]}} for s in cpu}, 1)

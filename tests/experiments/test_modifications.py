@@ -42,10 +42,15 @@ def test_draws(kind):
     assert not np.array_equal(drawn.inside, modifications.draw(task, kind, point, 1).inside)
 
 
+def compared(lab, kind, point):
+    name = {"data": "digits", "method": modifications.USUAL, "change": kind, "point": point, "repeat": 0}
+    return modifications.compare(lab, name)
+
+
 @pytest.mark.parametrize("kind", modifications.KINDS)
 def test_strategies_side_by_side(lab, kind):
     point = 5 if kind.endswith("classes") else 0.5
-    result = modifications.compare(lab, "digits", kind, point, 0)
+    result = compared(lab, kind, point)
     small = int(modifications.draw(lab.task("digits"), kind, point, 0).inside.sum())
     sizes = (small, 500) if kind.startswith("add") else (500, small)
     assert (result["n_before"], result["n_after"]) == sizes
@@ -56,7 +61,7 @@ def test_strategies_side_by_side(lab, kind):
 
 
 def test_deleting_classes_asks_only_for_those_left(lab):
-    few = modifications.compare(lab, "digits", "remove_classes", 2, 0)
+    few = compared(lab, "remove_classes", 2)
     assert len(few["classes"]) == 2
     assert few["passive"]["mAP"] > 0.9, "two digits are easier to tell apart than ten"
 

@@ -100,12 +100,13 @@ def test_table1_is_made_of_its_records(out, raw, data):
 
 
 @pytest.mark.parametrize("data", DATA)
-def test_changes_are_made_of_their_records(out, raw, data):
-    rows = table(out, f"incremental_{data}")
+@pytest.mark.parametrize("method", SMOKE.repeats)
+def test_changes_are_made_of_their_records(out, raw, data, method):
+    rows = table(out, f"incremental_{data}_{method}")
     assert len(rows) == 2 * (len(SMOKE.class_points) + len(SMOKE.image_points))
     for row in rows:
         found = [r["result"] for r in behind(row, raw)]
-        assert len(found) == SMOKE.n_repeats
+        assert len(found) == SMOKE.repeats[method]
         gap = np.mean([r["incremental"]["mAP"] - r["scratch"]["mAP"] for r in found])
         assert float(row["difference"]) == pytest.approx(gap)
 

@@ -35,7 +35,7 @@ FIGURE_STYLE = {
 LINES: dict[str, dict[str, Any]] = {
     "sih": {"color": "black", "marker": "o", "linewidth": 2},
     "sih_gamma0": {"color": "black", "linestyle": "--"},
-    "sih_random": {"color": "0.45", "linestyle": ":", "linewidth": 2},
+    "sih_preset": {"color": "0.45", "linestyle": ":", "linewidth": 2},
     "sih_ours": {"color": "#0b4f9c", "marker": "s", "linewidth": 2},
     "sdh": {"color": "#c44e00", "marker": "^"},
     "fasthash": {"color": "#2a8a5f", "marker": "D", "markerfacecolor": "white"},
@@ -61,7 +61,8 @@ def write_figures(records: Records, scale: Scale, folder: Path) -> list[Path]:
         "stream": _panels(records, scale, _stream_panel),
     }
     for data in data_sets(records, scale):
-        drawn[f"incremental_{data}"] = change_figure(records, scale, data)
+        for method in scale.repeats:
+            drawn[f"incremental_{data}_{method}"] = change_figure(records, scale, data, method)
     paths = []
     for name, figure in drawn.items():
         if figure is not None:
@@ -143,14 +144,16 @@ def _stream_panel(ax: Axes, records: Records, scale: Scale, data: str) -> bool:
     return bool(ax.lines)
 
 
-def change_figure(records: Records, scale: Scale, data: str) -> Figure | None:
+def change_figure(records: Records, scale: Scale, data: str, method: str) -> Figure | None:
     """The paper's Figures 4 to 6, with deleting images as a fourth column: mAP above, seconds below."""
     figure, axes = _new_figure(2, len(modifications.KINDS), 13, 5.2)
     for column, (kind, label) in zip(axes.T, modifications.KINDS.items(), strict=True):
-        points = [
-            p for p in modifications.points(kind, scale) if change_records(records, scale, data, kind, p)
-        ]
-        found = [change_records(records, scale, data, kind, p) for p in points]
+        by_point = {
+            p: change_records(records, scale, data, method, kind, p)
+            for p in modifications.points(kind, scale)
+        }
+        points = [p for p, some in by_point.items() if some]
+        found = [by_point[p] for p in points]
         if not points:
             return None
         unit = "classes" if kind.endswith("classes") else "share of images"
@@ -160,7 +163,7 @@ def change_figure(records: Records, scale: Scale, data: str) -> Figure | None:
             ax.set(xlabel=f"{unit} {when}", ylabel="mAP" if what == "mAP" else "training, processor s")
         column[1].set_ylim(bottom=0)
         column[0].set_title(label)
-    figure.suptitle(f"{title_of(data)}, {scale.bits} bits")
+    figure.suptitle(f"{title_of(data)}, {scale.bits} bits, {METHODS[method].label}")
     _legend(figure, axes[0][0])
     return figure
 

@@ -36,5 +36,6 @@ def printed(data: str, method: str, n_train: int, n_anchors: int | None) -> Prin
     """The paper's row for a measurement of ours, if it prints one."""
     if data != "cifar10":
         return None
+    method = "sih" if method == "sih_preset" else method
     rows = [r for r in TABLE_1 if (r.method, r.n_train, r.n_anchors) == (method, n_train, n_anchors)]
     return rows[0] if rows else None

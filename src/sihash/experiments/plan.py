@@ -58,8 +58,7 @@ def table1(data: str, scale: Scale) -> list[Run]:
     for seed in range(scale.table_seeds):
         for n_train, n_anchors in scale.table_sizes:
             runs.append(fits.run(data, "sih", scale, seed, n_train=n_train, n_anchors=n_anchors))
-        runs += [fits.run(data, method, scale, seed) for method in BASELINES]
-        runs.append(fits.run(data, "sih_ours", scale, seed))
+        runs += [fits.run(data, method, scale, seed) for method in (*BASELINES, "sih_preset", "sih_ours")]
     for method in ("sih", "sih_ours"):
         runs += [fits.run(data, method, scale, 0, n_anchors=n) for n in scale.more_anchors]
         runs.append(fits.ranking_run(data, method, scale, 0))

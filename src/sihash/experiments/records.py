@@ -143,9 +143,12 @@ def made_by(records: list[Record]) -> str:
     machines = {f"{r['machine']['processor']}, {r['machine']['cores']} cores": None for r in records}
     sources = {r["versions"]["source"]: None for r in records}
     commits = {r["versions"].get("commit", "none"): None for r in records}
+    times = sorted(r["made"] for r in records) or ["never"]
+    hours = sum(r["seconds"] for r in records) / 3600
     return (
         f"{len(records)} runs on {' and '.join(machines) or 'no machine'}, by {len(sources)} state(s) of the "
-        f"source ({', '.join(sources)}; commit {', '.join(commits)})"
+        f"source ({', '.join(sources)}; commit {', '.join(commits)}), the first ended {times[0]}, the last "
+        f"{times[-1]}, {hours:.1f} hours of runs"
     )
 
 

@@ -20,7 +20,7 @@ class Scale:
     table_sizes: tuple[tuple[int | None, int], ...]  # training rows and anchors, as in the paper's Table 1
     more_anchors: tuple[int, ...]  # beyond the paper, all training rows
     table_seeds: int
-    n_repeats: int
+    repeats: dict[str, int]  # of changing collections, by method
     class_points: tuple[int, ...]  # classes of the smaller collection
     image_points: tuple[float, ...]  # share of the images that the smaller collection has
     n_updates: int
@@ -45,11 +45,11 @@ SMOKE = Scale(
     n_anchors=100,
     code_lengths=(8, 16, 32),
     n_seeds=2,
-    fewer_seeds={"ksh": 1, "fasthash": 1},
+    fewer_seeds={"ksh": 1, "fasthash": 1, "sih_preset": 1},
     table_sizes=((300, 30), (300, 100), (300, 200), (None, 30), (None, 100)),
     more_anchors=(300,),
     table_seeds=1,
-    n_repeats=2,
+    repeats={"sih": 2, "sih_preset": 1, "sih_ours": 1},
     class_points=(5, 8),
     image_points=(0.3, 0.7),
     n_updates=8,
@@ -68,11 +68,11 @@ SMALL = Scale(
     n_anchors=300,
     code_lengths=(8, 16, 32, 64),
     n_seeds=2,
-    fewer_seeds={"ksh": 1, "fasthash": 1},
+    fewer_seeds={"ksh": 1, "fasthash": 1, "sih_preset": 1},
     table_sizes=((1000, 100), (1000, 300), (1000, 900), (None, 100), (None, 300)),
     more_anchors=(1000,),
     table_seeds=2,
-    n_repeats=5,
+    repeats={"sih": 5, "sih_preset": 1, "sih_ours": 2},
     class_points=(2, 5, 8),
     image_points=(0.1, 0.5, 0.9),
     n_updates=50,
@@ -88,11 +88,18 @@ FULL = Scale(
     n_anchors=1000,
     code_lengths=(8, 16, 24, 32, 48, 64, 96, 128),
     n_seeds=5,
-    fewer_seeds={"ksh": 1, "fasthash": 1, "sih_gamma0": 3, "sih_random": 2, "sih_random_gamma0": 2},
+    fewer_seeds={
+        "ksh": 1,
+        "fasthash": 1,
+        "sih_preset": 1,
+        "sih_gamma0": 3,
+        "sih_random": 2,
+        "sih_random_gamma0": 2,
+    },
     table_sizes=((5000, 300), (5000, 1000), (5000, 3000), (None, 300), (None, 1000)),
     more_anchors=(3000, 6000),
     table_seeds=3,
-    n_repeats=25,
+    repeats={"sih": 25, "sih_ours": 5, "sih_preset": 2},
     class_points=(2, 4, 6, 8, 9),
     image_points=(0.1, 0.3, 0.5, 0.7, 0.9),
     n_updates=50,

@@ -11,7 +11,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.evaluation import leave_one_out
 from sihash.experiments.lab import Lab, Result, Run
-from sihash.experiments.modifications import new_hasher
+from sihash.experiments.modifications import USUAL, new_hasher
 from sihash.experiments.scales import Scale
 from sihash.experiments.task import Task
 from sihash.experiments.timing import timed
@@ -84,7 +84,7 @@ def live(lab: Lab, data: str) -> Result:
 
     def fit() -> SIH:
         rows = np.flatnonzero(now.inside)
-        return new_hasher(lab, data, 0).fit(X[rows], y[rows], ids=rows.tolist())
+        return new_hasher(lab, data, USUAL, 0).fit(X[rows], y[rows], ids=rows.tolist())
 
     def mAP(hasher: SIH) -> float:
         asked = np.isin(task.test.y, now.classes)

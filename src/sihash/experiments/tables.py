@@ -124,7 +124,7 @@ def table1(records: Records, scale: Scale, data: str) -> ResultTable:
     for n_train, n_anchors in scale.table_sizes:
         sizes = {"n_train": n_train, "n_anchors": n_anchors}
         _add_fit_row(table, data, "sih", fit_records(records, scale, data, "sih", **sizes), sdh)
-    for method in BASELINES:
+    for method in ("sih_preset", *BASELINES):
         _add_fit_row(table, data, method, fit_records(records, scale, data, method), sdh)
     for method in ("sih", "sih_ours"):
         for n_anchors in (scale.n_anchors, *scale.more_anchors):
@@ -217,15 +217,17 @@ def curve_table(records: Records, scale: Scale, data: str) -> ResultTable:
 # Changing collections.
 
 
-def change_records(records: Records, scale: Scale, data: str, kind: str, point: float) -> list[Record]:
-    return records.where(kind="change", scale=scale.name, data=data, change=kind, point=point)
+def change_records(
+    records: Records, scale: Scale, data: str, method: str, kind: str, point: float
+) -> list[Record]:
+    return records.where(kind="change", scale=scale.name, data=data, method=method, change=kind, point=point)
 
 
-def change_table(records: Records, scale: Scale, data: str) -> ResultTable:
+def change_table(records: Records, scale: Scale, data: str, method: str) -> ResultTable:
     """The three strategies for every modification and size."""
     table = ResultTable(
-        f"incremental_{data}",
-        f"{title_of(data)}, {scale.bits} bits: passive, from scratch, incremental",
+        f"incremental_{data}_{method}",
+        f"{title_of(data)}, {scale.bits} bits, {METHODS[method].label}: passive, from scratch, incremental",
         _columns("change, smaller collection, passive mAP, from scratch mAP, ±, incremental mAP, ±")
         + _columns("difference, from scratch s, incremental s, incremental / scratch")
         + _columns("with first fit / scratch, repeats"),
@@ -234,7 +236,7 @@ def change_table(records: Records, scale: Scale, data: str) -> ResultTable:
     )
     for kind, label in modifications.KINDS.items():
         for point in modifications.points(kind, scale):
-            found = change_records(records, scale, data, kind, point)
+            found = change_records(records, scale, data, method, kind, point)
             if found:
                 size = f"{point:g} classes" if kind.endswith("classes") else f"{100 * point:.0f} % of images"
                 table.rows.append(TableRow([label, size, *_strategy_cells(found)], ids(found)))
@@ -317,10 +319,12 @@ def selection_table(records: Records, scale: Scale) -> ResultTable:
 
 def all_tables(records: Records, scale: Scale) -> list[ResultTable]:
     """Those that have rows."""
+    found = data_sets(records, scale)
     tables = [
         make(records, scale, data)
-        for make in (table1, map_table, curve_table, change_table, stream_table)
-        for data in data_sets(records, scale)
+        for make in (table1, map_table, curve_table, stream_table)
+        for data in found
     ]
+    tables += [change_table(records, scale, data, m) for data in found for m in scale.repeats]
     tables += [plane_table(records, scale), selection_table(records, scale)]
     return [table for table in tables if table.rows]

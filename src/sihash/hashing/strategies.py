@@ -33,6 +33,12 @@ class Change:
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else tuple(value))
 
+    def update(self, hasher: SIH) -> SIH:
+        """Update a hasher, which is changed by this."""
+        return hasher.update(
+            self.X, self.y, self.ids, remove=self.remove_ids, remove_classes=self.remove_classes
+        )
+
 
 def passive(hasher: SIH, change: Change) -> SIH:
     """Go on with the hash functions of before."""
@@ -41,14 +47,7 @@ def passive(hasher: SIH, change: Change) -> SIH:
 
 def incremental(hasher: SIH, change: Change) -> SIH:
     """Update the hash functions, starting from those of before."""
-    updated = copy.deepcopy(hasher)
-    return updated.update(
-        change.X,
-        change.y,
-        change.ids,
-        remove=change.remove_ids,
-        remove_classes=change.remove_classes,
-    )
+    return change.update(copy.deepcopy(hasher))
 
 
 def from_scratch(hasher: SIH, change: Change) -> SIH:
