@@ -1,12 +1,11 @@
 """Updates beside learning from scratch, on any of four data sets: share of the time, and mAP of both.
 
-``python -m benchmarks.incremental`` prints a row for every kind of change; ``--paper`` the points of the
-paper's figures with its parameters instead, ``--stream`` adds 50 updates in a row, ``--growth`` the same
-change on half and on all of the rows. Times are processor time, as shares of a fit from scratch on the final
-rows, taken right after the update in the same run; only these ratios mean anything. Each repeat has a seed of
-its own, and other classes that come or go: medians of the times, means of mAP, and the standard error of the
-difference. The kernel width is given to update and fit alike; with ``--width auto`` a fit from scratch
-chooses it, as with all defaults, and the shares come out smaller.
+``python -m benchmarks.incremental`` prints a row for every kind of change, with all defaults; ``--stream``
+adds 50 updates in a row, ``--growth`` the same change on half and on all of the rows. Times are processor
+time, as shares of a fit from scratch on the final rows, taken right after the update in the same run; only these
+ratios mean anything. Each repeat has a seed of its own, and other classes that come or go: medians of the
+times, means of mAP, and the standard error of the difference. The points of the paper's figures, with its
+parameters, are those of ``sihash reproduce incremental``.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from benchmarks.timing import processor_time
 from sihash import SIH
 from sihash._typing import Array
 from sihash.evaluation import leave_one_out
-from sihash.experiments.scales import FULL
-from sihash.hashing.sih import PAPER
 
 Change = Callable[[SIH], object]
 Case = tuple[Array, Change, Array]
@@ -89,19 +86,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--anchors", type=int, default=1000)
     parser.add_argument("--how", default="classes", help="how anchors are chosen: classes, kmeans or random")
-    parser.add_argument("--width", default="0.8", help="of the kernel; auto: each fit chooses it")
+    parser.add_argument("--width", default="auto", help="of the kernel; auto: each fit chooses it")
     parser.add_argument("--solver", default="smooth", choices=["smooth", "ocas"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--brief", action="store_true", help="small changes and one class only")
-    parser.add_argument("--paper", action="store_true", help="the points of figures 4 to 6")
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--growth", action="store_true")
     args = parser.parse_args()
     bench = Bench(args)
-    if args.paper:
-        paper_points(bench, args.repeats)
-    else:
-        changes(bench, args.repeats, args.brief)
+    changes(bench, args.repeats, args.brief)
     if args.growth:
         growth(bench, args.repeats)
     if args.stream:
@@ -136,39 +129,6 @@ def changes(bench: Bench, repeats: int, brief: bool) -> None:
     n = len(rows) // 2
     bench.row("+ 100% images", lambda _: (rows[:n], bench.adding(rows[n:]), rows), repeats)
     ten_percent_first(bench, repeats)
-
-
-def paper_points(bench: Bench, repeats: int) -> None:
-    """Classes or images join and leave, to and from smaller collections, with the paper's parameters."""
-    bench.params |= {name: PAPER[name] for name in ("anchors", "C_x", "gamma", "training_rows")}
-    bench.params |= {"codebook": "separated"}  # random words of the paper lose 0.05 mAP at few bits
-    rows, y = np.arange(len(bench.X)), bench.y
-    print("change                   time/scratch   steps       passive  incremental  scratch  difference")
-
-    def inside(seed: int, point: float) -> Array:
-        rng = np.random.RandomState(1000 + seed)
-        if point >= 1:
-            return np.isin(y, rng.permutation(bench.classes)[: int(point)])
-        chosen = np.zeros(len(y), dtype=bool)
-        chosen[rng.permutation(len(y))[: round(point * len(y))]] = True
-        return chosen
-
-    def joined(seed: int, point: float) -> Case:
-        there = inside(seed, point)
-        return rows[there], bench.adding(rows[~there]), rows
-
-    def left(seed: int, point: float) -> Case:
-        there = inside(seed, point)
-        if point >= 1:
-            gone = np.setdiff1d(bench.classes, y[there]).tolist()
-            return rows, lambda h: h.remove_classes(gone), rows[there]
-        return rows, lambda h: h.remove(rows[~there].tolist()), rows[there]
-
-    for what, points in (("classes", FULL.class_points), ("images", FULL.image_points)):
-        for point in points:
-            size = f"{point:.0%}" if point < 1 else f"{point:g}"
-            bench.row(f"{what}: {size} to all", lambda s, p=point: joined(s, p), repeats)  # type: ignore[misc]
-            bench.row(f"{what}: all to {size}", lambda s, p=point: left(s, p), repeats)  # type: ignore[misc]
 
 
 def ten_percent_first(bench: Bench, repeats: int) -> None:

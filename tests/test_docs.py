@@ -68,8 +68,15 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
-def test_the_command_line_reference_is_what_the_program_says():
-    script = ROOT / "docs" / "scripts" / "command_line.py"
+@pytest.mark.parametrize("page", PAGES, ids=of)
+def test_no_merge_was_left_unfinished(page):
+    assert not re.search(r"^(<{7}|>{7}) ", text(page), re.MULTILINE)
+
+
+# The reference is what the program says of itself, tables are what the records say.
+@pytest.mark.parametrize("name", ["command_line.py", "result_tables.py"])
+def test_generated_parts_are_up_to_date(name):
+    script = ROOT / "docs" / "scripts" / name
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
