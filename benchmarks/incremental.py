@@ -2,10 +2,10 @@
 
 ``python -m benchmarks.incremental`` prints a row for every kind of change, with all defaults; ``--stream``
 adds 50 updates in a row, ``--growth`` the same change on half and on all of the rows. Times are processor
-time, as shares of a fit from scratch on the final rows, taken right after the update in the same run; only these
-ratios mean anything. Each repeat has a seed of its own, and other classes that come or go: medians of the
-times, means of mAP, and the standard error of the difference. The points of the paper's figures, with its
-parameters, are those of ``sihash reproduce incremental``.
+time, as shares of a fit from scratch on the final rows, taken right after the update in the same run; only
+these ratios mean anything. Each repeat has a seed of its own, and other classes that come or go: medians of
+the times, means of mAP, and the standard error of the difference. The points of the paper's figures, with
+its parameters, are those of ``sihash reproduce incremental``.
 """
 
 from __future__ import annotations
