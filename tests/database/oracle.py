@@ -251,24 +251,31 @@ class Oracle:
         if rank == "asymmetric":
             return {each: float(bits[each] @ np.tanh(margins)) for each in asked}
         hasher = self.hashers[self.now.version]
-        classes = hasher.classes_.tolist()
-        p = np.maximum(hasher.margin_proba(margins[None])[0], 1e-30)
+        learned = hasher.classes_.tolist()
+        new = {name: None for each in asked for name in self.now.things[each].labels if name not in learned}
         of_class = {}  # probabilities of the classes of each: for certain by its labels, or by its code
         for each in asked:
             labels = self.now.things[each].labels
-            if set(labels) & set(classes):
-                of_class[each] = np.array([float(name in labels) for name in classes])
-            else:
-                of_class[each] = hasher.code_proba(bits[each][None].astype(np.float64))[0]
-        if rank == "combined" and asked:
-            p = self._with_votes(p, asked, of_class, cosine)
+            of_class[each] = np.array([float(name in labels) for name in [*learned, *new]])
+            if not labels:
+                by_code = hasher.code_proba(bits[each][None].astype(np.float64))[0]
+                of_class[each][: len(learned)] = by_code
+        if asked:
+            v = self._votes(asked, of_class, cosine)
+            p = np.maximum(hasher.margin_proba(margins[None])[0], 1e-30) * max(v[: len(learned)].sum(), FLOOR)
+            p = np.concatenate([p, np.maximum(v[len(learned) :], 1e-30)])
+        if asked and rank == "combined":  # r ∝ p^a (v + ε)^b
+            weights = self.weights[self.now.version]
+            log_r = weights.margins * np.log(p) + weights.votes * np.log(v + FLOOR)
+            p = np.exp(log_r - log_r.max())
+            p = p / p.sum()
         label_score = {each: min(0.0, float(np.log(of_class[each] @ p + 1e-300))) for each in asked}
         if rank == "label":
             return label_score
         return {e: 1.0 if cosine[e] >= SAME else label_score[e] + cosine[e] for e in asked}
 
-    def _with_votes(self, p, asked, of_class, cosine):
-        """r of the score's definition: ∝ p^a (v + ε)^b."""
+    def _votes(self, asked, of_class, cosine):
+        """v of the score's definition."""
         weights = self.weights[self.now.version]
         votes: dict[int, list[float]] = {}
         for each in asked:
@@ -276,10 +283,8 @@ class Oracle:
             best = max(of_class[each])  # which every label of its own has
             for k in np.flatnonzero(of_class[each] == best):
                 votes.setdefault(int(k), []).append(weight * best)
-        v = np.zeros(len(p))
+        v = np.zeros(len(of_class[asked[0]]))
         for k, given in votes.items():
             heard = sorted(given, reverse=True)[:VOTERS]
             v[k] = sum(heard) / len(heard)
-        log_r = weights.margins * np.log(p) + weights.votes * np.log(v / v.sum() + FLOOR)
-        r = np.exp(log_r - log_r.max())
-        return r / r.sum()
+        return v / v.sum()

@@ -55,6 +55,22 @@ def test_first_hits_are_better_than_those_of_cosine(overlapping):
         assert ours >= max(precision(overlapping, queries, labels, k, rank=rank) for rank in RANKS) - 0.02
 
 
+def test_a_new_class_is_found_before_it_is_learned(folder):
+    """Its labels and vectors are known; only margins have to wait for the update."""
+    (X, y), (queries, asked) = sets(1200, seed=0, spread=1.2), sets(600, seed=1, spread=1.2)
+    old = y < 4
+    with ImageDatabase.create(folder / "db", X[old], y[old], **MANY) as db:
+        before = precision(db, queries[asked < 4], asked[asked < 4], 10)
+        db.add(X[~old], y[~old])
+        for k in (1, 10):
+            new = asked >= 4
+            by_cosine = cosine_precision(X, y, queries[new], asked[new], k)
+            assert precision(db, queries[new], asked[new], k) >= by_cosine
+        assert precision(db, queries[asked < 4], asked[asked < 4], 10) >= before - 0.1
+        found = db.evaluate(queries, asked)
+        assert found.p_at_10 == pytest.approx(precision(db, queries, asked, 10))
+
+
 def test_answers_do_not_depend_on_the_order_of_addition(folder):
     """Three databases with the same hash functions, filled in three orders."""
     X, y = sets(900, seed=2)

@@ -65,6 +65,7 @@ class Collection:
             codes_of=lambda ids: self.codes[rows(ids)],
             sketches_of=lambda ids: self.sketcher(self.X)[rows(ids)],
             labels_of=lambda ids: one_each(self.labels[rows(ids)]),
+            n_classes=lambda: max(K, 1 + int(self.labels.max(initial=0))),
             cosines_of=cosines,
         )
 

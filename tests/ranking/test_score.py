@@ -16,6 +16,7 @@ from sihash.ranking.score import (
     familiarity,
     label_scores,
     votes,
+    with_new_classes,
 )
 
 NONE = np.empty((0, 0))
@@ -100,6 +101,19 @@ def test_probabilities_of_the_query_by_hand():
     r = p**0.5 * (v + FLOOR) ** 2
     log_r = class_log_probabilities(np.log(p), v, Weights(margins=0.5, votes=2.0))
     np.testing.assert_allclose(np.exp(log_r), r / r.sum())
+
+
+def test_votes_say_how_likely_a_new_class_is():
+    p, v = np.array([0.7, 0.3]), np.array([0.15, 0.05, 0.8])
+    log_p = with_new_classes(np.log(p), v)
+    np.testing.assert_allclose(np.exp(log_p), [0.7 * 0.2, 0.3 * 0.2, 0.8])
+    np.testing.assert_allclose(with_new_classes(np.log(p), np.array([0.4, 0.6])), np.log(p))
+
+
+def test_an_item_without_a_label_is_of_no_new_class():
+    log_r = np.log([0.1, 0.2, 0.7])
+    found = Candidates(np.array([0.3, 0.3]), one_each(np.array([2, -1])), np.array([[0.5, 0.5]]))
+    np.testing.assert_allclose(np.exp(label_scores(log_r, found)), [0.7, 0.15])
 
 
 def test_scores_by_hand():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,24 +177,24 @@ def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     Z, Q = _directions(asked.X - mean), _directions(asked.queries - mean)
     own_labels = ranker.labels_of(asked.ids)
     codes, n_bits = snapshot.codes(asked.ids), snapshot.n_bits
-    if rank == "combined":
-        log_r = np.array(map_threads(ranker.class_log_proba, _queries(asked)))
-    elif rank == "label":
-        log_r = ranker.log_proba(asked.margins)
+    if rank in ("combined", "label"):
+        asked_class = partial(ranker.class_log_proba, rank)
+        log_r = np.array(map_threads(asked_class, _queries(asked)))
 
-    is_learned = own_labels.counts > 0
-    unlearned = asked.ids[~is_learned]  # of classes that came since; their codes speak for them
+    labelled = own_labels.counts > 0
+    unlabelled = asked.ids[~labelled]  # their codes speak for them
     by_code = np.empty((0, 1))
-    if len(unlearned):
-        by_code = snapshot.hasher.code_proba(unpack(snapshot.codes(unlearned), n_bits))
+    if len(unlabelled):
+        by_code = snapshot.hasher.code_proba(unpack(snapshot.codes(unlabelled), n_bits))
 
     def by_class(log_p: Array) -> Array:
-        learned = own_labels.log_sums(log_p)
-        if not len(unlearned):
-            return learned
-        out = np.empty((len(log_p), len(is_learned)))
-        out[:, is_learned] = learned
-        out[:, ~is_learned] = np.log(np.exp(log_p) @ by_code.T + np.finfo(float).tiny)
+        of_labels = own_labels.log_sums(log_p)
+        if not len(unlabelled):
+            return of_labels
+        out = np.empty((len(log_p), len(labelled)))
+        out[:, labelled] = of_labels
+        learned = np.exp(log_p[:, : by_code.shape[1]])
+        out[:, ~labelled] = np.log(learned @ by_code.T + np.finfo(float).tiny)
         return out
 
     def scores(places: Array) -> Array:

@@ -30,11 +30,15 @@ def make_ranker(
     indexes: tuple[CodeIndex, CodeIndex | None],
     places: Places,
     table: LabelTable,
+    only_learned: bool = False,
 ) -> Ranker:
-    """A ranker over the items of ``places``, whose class numbers mean the sets of a ``table``; both grow."""
+    """A ranker over the items of ``places``, whose class numbers mean the sets of a ``table``; both grow.
+
+    With ``only_learned``, labels that the hash functions do not know are passed over.
+    """
     index, near = indexes
     n_bytes = -(-index.n_bits // 8)
-    positions = ClassPositions(hasher, table)
+    positions = ClassPositions(hasher, table, only_learned)
     return Ranker(
         index=index,
         near=near,
@@ -45,26 +49,44 @@ def make_ranker(
         codes_of=lambda ids: places.codes(ids, n_bytes),
         sketches_of=places.sketches,
         labels_of=lambda ids: positions(places.classes(ids)),
+        n_classes=positions.n_classes,
         cosines_of=lambda query, ids: places.cosines(query, ids, sketcher.mean),
     )
 
 
 class ClassPositions:
-    """From class numbers of a database to positions in ``classes_`` of its hash functions."""
+    """From class numbers of a database to positions in ``classes_`` of its hash functions.
 
-    def __init__(self, hasher: HashFunctions, table: LabelTable) -> None:
+    Labels that came since follow behind, unless they are to be passed over.
+    """
+
+    def __init__(self, hasher: HashFunctions, table: LabelTable, only_learned: bool) -> None:
         self._of_label = {label: k for k, label in enumerate(hasher.classes_.tolist())}
-        self._table = table
+        self._table, self._only_learned = table, only_learned
         self._known: tuple[Array, Array] | None = None  # of every set: positions, and how many
 
+    def n_classes(self) -> int:
+        self._take_new()
+        return len(self._of_label)
+
     def __call__(self, numbers: Array) -> ItemLabels:
+        flat, counts = self._take_new()
+        return ItemLabels(flat[runs(np.cumsum(counts) - counts, counts, numbers)], counts[numbers])
+
+    def _take_new(self) -> tuple[Array, Array]:
+        """What is known of every set of the table, which may have grown."""
         n = len(self._table)
         if self._known is None or len(self._known[1]) != n + 1:
-            sets = [[self._of_label[x] for x in self._table[k] if x in self._of_label] for k in range(n)]
+            places = dict(self._of_label)
+            for label in self._table.labels if not self._only_learned else ():
+                places.setdefault(label, len(places))
+            sets = [[places[x] for x in self._table[k] if x in places] for k in range(n)]
             counts = np.array([*map(len, sets), 0], dtype=np.intp)  # the last stands for no label, −1
-            self._known = np.array([k for own in sets for k in own], dtype=np.intp), counts
-        flat, counts = self._known
-        return ItemLabels(flat[runs(np.cumsum(counts) - counts, counts, numbers)], counts[numbers])
+            self._of_label, self._known = (
+                places,
+                (np.array([k for own in sets for k in own], np.intp), counts),
+            )
+        return self._known
 
 
 def codes_and_sketches(segment: Segment, rows: Array) -> Array:
@@ -105,7 +127,7 @@ def learn_weights(
         if segment.alive.any():
             near.add(segment.ids[segment.alive], codes_and_sketches(segment, segment.alive))
     indexes = ScanIndex(hasher.n_bits), near
-    ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, table)
+    ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, table, only_learned=True)
     left_out = left_out[places.alive(left_out["id"])]  # the others were removed meanwhile
     ids, margins = left_out["id"], left_out["margins"]
     vectors = places.vectors(ids, len(sketcher.mean))

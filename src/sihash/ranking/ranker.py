@@ -1,7 +1,8 @@
 """Two stages: codes find candidates, then what is known of them puts them in order.
 
 - ``combined``, the default: by the score of `sihash.ranking.score`.
-- ``label``: by the probability that item and query are of one class, by the query's margins alone.
+- ``label``: by the probability that item and query are of one class, by the query's margins; by votes for
+  classes that came since the last update.
 - ``vector``: by the cosine between the centred vectors.
 - ``asymmetric``: by Σ_j tanh(margin_j) · b_j, the query's real margins against the item's bits.
 - ``hamming``: by the distance between the codes.
@@ -23,6 +24,7 @@ from sihash.codes import pack, sign, unpack
 from sihash.index import CodeIndex
 from sihash.ranking.score import (
     SAME,
+    SMALLEST,
     Candidates,
     ItemLabels,
     Weights,
@@ -31,6 +33,7 @@ from sihash.ranking.score import (
     familiarity,
     label_scores,
     votes,
+    with_new_classes,
 )
 from sihash.ranking.sketch import Sketcher
 from sihash.splitmix import mixed
@@ -40,7 +43,6 @@ RANKS: tuple[Rank, ...] = get_args(Rank)
 DEFAULT: Rank = "combined"
 N_CANDIDATES = 500  # at least; from 300 to 3,000 P@1 and P@10 are the same within 0.005 (docs/search.md)
 PER_ANSWER = 2  # candidates for every answer, where many answers are asked for
-SMALLEST = 1e-30  # probability that has a logarithm
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ class Ranker:
 
     ``index`` holds the learned codes, ``near`` codes followed by sketches; ``near`` is None where the index
     is on a server, and the codes alone find candidates then. What is known of items comes by their ids:
-    ``codes_of`` (packed), ``sketches_of`` (packed), ``labels_of`` (positions in the probabilities),
-    ``cosines_of`` (given a query vector and ids).
-    ``margin_proba`` gives class probabilities of margins, ``code_proba`` of ±1 codes.
+    ``codes_of`` (packed), ``sketches_of`` (packed), ``labels_of`` (positions in the probabilities; classes
+    that are not learned yet come last), ``cosines_of`` (given a query vector and ids). ``n_classes`` counts
+    both kinds. ``margin_proba`` gives class probabilities of margins, ``code_proba`` of ±1 codes.
     """
 
     index: CodeIndex
@@ -97,6 +99,7 @@ class Ranker:
     codes_of: Callable[[Array], Array]
     sketches_of: Callable[[Array], Array]
     labels_of: Callable[[Array], ItemLabels]
+    n_classes: Callable[[], int]
     cosines_of: Callable[[Array, Array], Array]
 
     def nearest(self, rank: Rank, query: Query, k: int, allowed: Array | None = None) -> Found:
@@ -133,7 +136,9 @@ class Ranker:
         elif rank == "label":
             log_same = found.scores
         else:
-            log_same = label_scores(self.log_proba(query.margins[None])[0], self.known_of(query, found.ids))
+            nobody = np.full(self.n_classes(), 1 / self.n_classes())
+            log_p = with_new_classes(self.log_proba(query.margins[None])[0], nobody)
+            log_same = label_scores(log_p, self.known_of(query, found.ids))
         pulls = np.tanh(query.margins)
         agreement = unpack(self.codes_of(found.ids), len(pulls)) @ pulls
         return Reasons(
@@ -187,7 +192,7 @@ class Ranker:
         return Candidates(self.cosines_of(query.vector, ids), labels, by_code)
 
     def log_proba(self, margins: Array) -> Array:
-        """log p of queries (n × n_classes) by their margins (n × n_bits)."""
+        """log p of queries by their margins (n × n_bits), for the classes that are learned."""
         return np.log(np.maximum(self.margin_proba(margins), SMALLEST))
 
     def _ordered(self, rank: Rank, query: Query, ids: Array) -> Found:
@@ -204,18 +209,17 @@ class Ranker:
         return Found(ids[order], scores[order].astype(np.float32), familiar)
 
     def _by_class(self, rank: Rank, query: Query, known: Candidates) -> Array:
-        if rank == "label":
-            return label_scores(self.log_proba(query.margins[None])[0], known)
-        return combined_scores(self._mixed(query, known), known)
+        log_r = self._class_log_proba(rank, query, known)
+        return label_scores(log_r, known) if rank == "label" else combined_scores(log_r, known)
 
-    def class_log_proba(self, query: Query) -> Array:
-        """log r (n_classes,): which class a query is of, by its margins and by its candidates."""
-        return self._mixed(query, self.known_of(query, self.candidates(query)))
+    def class_log_proba(self, rank: Rank, query: Query) -> Array:
+        """log r (n_classes,), with rank ``label`` log p: which class a query is of."""
+        return self._class_log_proba(rank, query, self.known_of(query, self.candidates(query)))
 
-    def _mixed(self, query: Query, known: Candidates) -> Array:
-        log_p = self.log_proba(query.margins[None])[0]
-        share = votes(known, len(log_p), self.weights.sharpness)
-        return class_log_probabilities(log_p, share, self.weights)
+    def _class_log_proba(self, rank: Rank, query: Query, known: Candidates) -> Array:
+        share = votes(known, self.n_classes(), self.weights.sharpness)
+        log_p = with_new_classes(self.log_proba(query.margins[None])[0], share)
+        return log_p if rank == "label" else class_log_probabilities(log_p, share, self.weights)
 
     def _by_code(self, rank: Rank, query: Query, ids: Array) -> Array:
         stored = self.codes_of(ids)

@@ -10,7 +10,9 @@ sum is the probability that it has the query's class. ``r`` says which class the
 
 where ``p`` are the class probabilities by the query's margins and ``v`` the votes of the candidates. Margins
 know what tells classes apart; labels of the nearest items know the exceptions. A class is heard through its
-nearest few, not through all, so that a large one does not outvote a small one by its size.
+nearest few, not through all, so that a large one does not outvote a small one by its size. Of classes that
+came since the last update the margins know nothing: votes say how likely each of them is, p_k = v_k, and
+margins share out what is left among the classes that are learned.
 ``a``, ``b`` and ``τ`` (`Weights`) are found on rows that the hash functions were not trained on
 (`sihash.ranking.weights`).
 
@@ -30,6 +32,7 @@ from sihash._typing import Array
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
 VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items (docs/search.md)
 FAMILIAR_CANDIDATES = 5  # candidates whose mean score says how familiar a query looks
+SMALLEST = 1e-30  # probability that has a logarithm
 SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
 
 
@@ -89,8 +92,8 @@ class ItemLabels:
 class Candidates:
     """What is known of the candidates for one query.
 
-    ``cosines`` (n,) to the query; ``labels``, which of the classes that the hash functions know they have;
-    ``by_code`` (number of those without one × n_classes), class probabilities by the code.
+    ``cosines`` (n,) to the query; ``labels``, their classes, those that the hash functions know first;
+    ``by_code`` (number of items without a label × number of these classes), class probabilities by the code.
     """
 
     cosines: Array
@@ -120,6 +123,12 @@ def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
     return means / means.sum()
 
 
+def with_new_classes(log_p: Array, share: Array) -> Array:
+    """log p of one query for all classes: by margins, given that it is of a learned one, then by votes."""
+    learned, new = np.split(share, [len(log_p)])
+    return np.concatenate([log_p + np.log(max(learned.sum(), FLOOR)), np.log(np.maximum(new, SMALLEST))])
+
+
 def class_log_probabilities(log_p: Array, share: Array, weights: Weights) -> Array:
     """log r of one query (n_classes,) or several (n × n_classes), from log p and the votes."""
     mixed = weights.margins * log_p + weights.votes * np.log(share + FLOOR)
@@ -132,7 +141,8 @@ def label_scores(log_r: Array, found: Candidates) -> Array:
     labelled = found.labels.counts > 0
     scores[labelled] = found.labels.log_sums(log_r)
     if len(found.by_code):
-        scores[~labelled] = np.log((found.by_code * np.exp(log_r)).sum(axis=1) + np.finfo(float).tiny)
+        learned = log_r[: found.by_code.shape[1]]
+        scores[~labelled] = np.log((found.by_code * np.exp(learned)).sum(axis=1) + np.finfo(float).tiny)
     return np.minimum(scores, 0)
 
 
