@@ -265,7 +265,7 @@ class CompactReport:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """How many items came from each database. ``skipped`` are ids of items of the second that the first has."""
+    """How many items came from each database. ``skipped`` are ids of the second's items that the first has."""
 
     version: int
     n_first: int
