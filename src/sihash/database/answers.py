@@ -265,7 +265,7 @@ class CompactReport:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """How many items came from each database. ``skipped`` are ids of the second's items that the first has."""
+    """How many items came from each database. ``skipped`` are ids of the second's that the first has too."""
 
     version: int
     n_first: int
