@@ -66,7 +66,8 @@ class Client:
     address : str
         For example ``http://127.0.0.1:8080``.
     token : str, optional
-        Needed to change anything, and also to read if the service does not listen on the loopback only.
+        Needed to change anything. Also to read, if the service listens elsewhere than on the loopback or is
+        behind a proxy.
     timeout : float
         Seconds to wait for an answer.
 

@@ -27,7 +27,9 @@ def add(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="An image, a folder, zip or tar of class folders, or a vector file."
+            metavar="SOURCE",
+            help="An image, a folder, zip or tar of class folders, a file of vectors, a table, or a "
+            "data set's name.",
         ),
     ],
     label: Annotated[

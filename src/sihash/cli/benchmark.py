@@ -30,7 +30,10 @@ def benchmark(
     queries: Annotated[int, typer.Option(min=1, help="Use at most this many test rows as queries.")] = 1000,
     seconds: Annotated[float, typer.Option(min=1, help="Time limit per run, in seconds.")] = 600.0,
     features: Annotated[
-        str | None, typer.Option(help="For images: gist, pixels or onnx:FILE. Default: the usual ones.")
+        str | None,
+        typer.Option(
+            help="For images: gist, pixels or onnx:FILE. Default: pixels for mnist and digits, else gist."
+        ),
     ] = None,
     retry: Annotated[bool, typer.Option("--retry", help="Run failed runs again.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for records, tables, plots and page.")] = Path(

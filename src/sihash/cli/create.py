@@ -54,7 +54,7 @@ def create(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A folder, zip or tar of class folders, a vector file, or a data set's name.",
+            help="A folder, zip or tar of class folders, a file of vectors, a table, or a data set's name.",
         ),
     ],
     bits: Annotated[

@@ -20,8 +20,8 @@ def merge(
 ) -> None:
     """Combine two databases in a new one.
 
-    Both must share a model: one began as a copy of the other. Neither is changed. Items in both are kept
-    once; two different items under one id are an error.
+    Both must share a model: one began as a copy of the other, and neither was updated since. Neither is
+    changed. Items in both are kept once; two different items under one id are an error.
 
     Example: sihash merge A B -o C
     """

@@ -25,7 +25,7 @@ def remove(
 ) -> None:
     """Remove items by id or by class. `sihash undo` brings them back.
 
-    An item with several labels loses the label of a class that goes, and stays.
+    With --class, an item that has other labels loses only the label of that class, and stays.
 
     Example: sihash remove DB --class dog --dry-run
     """

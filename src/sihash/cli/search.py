@@ -38,7 +38,8 @@ def search(
     ] = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Number of results. Default: 10.")] = None,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="All items whose codes differ in at most this many bits.")
+        int | None,
+        typer.Option(min=0, help="All items whose codes differ in at most this many bits; not with -k."),
     ] = None,
     rank: Annotated[Rank | None, typer.Option(help="How results are ordered. Default: combined.")] = None,
     classes: Annotated[

@@ -32,7 +32,10 @@ def serve(
         bool, typer.Option("--new-token", help="Make a new token; the old one stops working.")
     ] = False,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A host name that browsers may use; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            help="A host name that browsers may use; repeat for more. With it, reading needs the token too."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes that answer.")] = 1,
     max_pixels: Annotated[
@@ -41,8 +44,8 @@ def serve(
 ) -> None:
     """Serve a database and its page on this machine.
 
-    Changing the database needs a token. It is generated on the first start and shown once; only its hash is
-    stored.
+    Changing the database needs a token. Unless you give one, it is generated on the first start and shown
+    once; only its hash is stored.
 
     Example: sihash serve DB
     """

@@ -36,7 +36,10 @@ def update(
         ),
     ] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Also learn from scratch, and print the mAP of all three.")
+        bool,
+        typer.Option(
+            "--compare", help="Also learn from scratch, to compare the mAP with that of the update."
+        ),
     ] = False,
     progress: Progress = ProgressKind.auto,
     as_json: Json = False,

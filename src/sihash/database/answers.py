@@ -27,7 +27,7 @@ def label_words(labels: LabelSet) -> str:
 
 
 class Labelled:
-    """What has ``labels``, a tuple; ``label`` is the one of them where there is exactly one, else None."""
+    """Something with ``labels``, a tuple. ``label`` is the label if there is exactly one, otherwise None."""
 
     labels: LabelSet
 
@@ -176,7 +176,7 @@ class LabelConflict(Labelled):
 
 @dataclass(frozen=True)
 class JoinedLabels(Labelled):
-    """What was not added, because the source has its content twice; the item has the labels of both."""
+    """Content that the source has twice with different labels: it became one item with the labels of both."""
 
     name: str
     labels: LabelSet
@@ -202,7 +202,7 @@ class AddReport:
 
 @dataclass(frozen=True)
 class RemoveReport:
-    """Ids of the items that went, and, where classes did, of those that lost a label and have another."""
+    """Ids of the removed items. ``relabelled`` are items that lost the label of a removed class and stay."""
 
     version: int
     removed: list[Id]
@@ -265,7 +265,7 @@ class CompactReport:
 
 @dataclass(frozen=True)
 class MergeReport:
-    """How many items came from each database; ids of the second's items that the first had too."""
+    """How many items came from each database. ``skipped`` are ids of the second's that the first has too."""
 
     version: int
     n_first: int

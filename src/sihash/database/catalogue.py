@@ -1,8 +1,9 @@
-"""The catalogue: SQLite tables that only grow, every row with a checksum, and totals that miss no row.
+"""The catalogue: SQLite tables, every row with a checksum, and totals that miss no row.
 
 What the database holds follows from its ``operations``: each add, remove, relabel, update, undo and compact
 is one row, written in the same transaction as the rows that belong to it. Nothing is ever changed in place;
-an undone operation is one that a later ``undo`` names. Only ``compact`` deletes rows.
+an undone operation is one that a later ``undo`` names. ``compact`` deletes rows of items that are gone. Rows
+of ``segments`` and ``files`` are also deleted when small segments are merged and old versions are dropped.
 
 SQLite does not notice a flipped byte in its pages. So every row has a CRC-32 of its values, checked whenever
 it is read; and the last operation states for every table how many rows it has and the sum of their checksums,

@@ -135,9 +135,9 @@ class ImageDatabase:
         path : path
             A new or empty folder.
         source : path, name, array or list
-            A folder, zip or tar of class folders; a vector file (npy, npz, Parquet, Arrow); the name of a
-            data set; vectors (n × d); or a list of images (paths, file contents, uint8 arrays, Pillow
-            images).
+            A folder, zip or tar of class folders; a file of vectors (npy, npz); a table (Parquet, Arrow, CSV,
+            TSV, JSON lines); the name of a data set; vectors (n × d); or a list of images (paths, file
+            contents, uint8 arrays, Pillow images).
         labels : sequence, path or label, optional
             One per item, None for no label; or a list of labels per item; or an indicator matrix (n × number
             of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md).
@@ -399,8 +399,8 @@ class ImageDatabase:
         Classes keep their code words, so the codes of items stay valid. The cost depends on the change and on
         ``training_rows``. ``strategy="relearn"`` learns from scratch, with new words, and encodes everything
         again. ``reencode`` encodes items whose codes are older than the hash functions; it can be interrupted
-        and continued. ``compare`` also learns from scratch, and reports the mAP without an update, with it,
-        and from scratch.
+        and continued. The report has the mAP without the update and with it; ``compare`` also learns from
+        scratch, and adds the mAP of that.
         """
         report = updating.update_database(self.path, strategy, compare, progress or silent)
         if reencode:
@@ -631,7 +631,7 @@ class ImageDatabase:
         return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
 
     def export(self, path: str | os.PathLike[str]) -> None:
-        """Write ids, labels, names, codes and vectors to a ``.parquet`` or ``.npz`` file."""
+        """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""
         self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, Path(path)))
 
     def verify(self, *, deleted: bool = False) -> list[FileProblem]:

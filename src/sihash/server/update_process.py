@@ -1,4 +1,4 @@
-"""One update of a database, as a process: ``python -m … DB STATE LOCK STRATEGY COMPARE``.
+"""One update of a database, as a process: ``python -m … DB STATE LOCK STRATEGY REENCODE COMPARE``.
 
 Started by `sihash.server.updates`. It runs at low priority, so that searches hardly notice.
 """

@@ -205,7 +205,7 @@ async def remove_items(request: Request, order: Ids) -> BaseModel:
     "/classes", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
 )
 async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
-    """Remove a class: an item loses this label, and goes when it has no other.
+    """Remove a class: an item loses this label, and is removed if it has no other.
 
     The hash functions forget it with the next update.
     """
