@@ -40,7 +40,7 @@ lint: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN)python -m benchmarks.figures --write
 
-# The others, in an hour or so; times mean something on a quiet machine only.
+# The others, in an hour or two; times mean something on a quiet machine only.
 bench-all: bench
 	$(RUN)python -m benchmarks.solvers --ocas
 	$(RUN)python -m benchmarks.sih quality

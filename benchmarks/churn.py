@@ -1,7 +1,7 @@
 """Collections whose items come and go: ``python -m benchmarks.churn additions|rounds``.
 
 - ``additions``: many small additions and many versions, beside the same collection made at once, and after a
-  compaction. The promised sizes are ``--items 10000 --versions 1000``: some minutes.
+  compaction. The promised sizes are ``--items 10000 --versions 1000``: an hour.
 - ``rounds``: ten rounds of a tenth removed, a tenth added, an update; what searches find beside brute force,
   how long they take, memory and disk; then a compaction. The promised size is ``--items 100000``.
 """

@@ -36,9 +36,9 @@ def load(
     """Load a data set by name (``cifar10``, ``mnist``, ``nuswide``, ``digits``) or from a path.
 
     A path may be a folder, zip or tar of class folders, of IDX files, of CIFAR-10 batches or of NUS-WIDE; or
-    an ``.npz``, ``.npy``, Parquet or Arrow file. Files are recognised by their content. A named data set is
-    searched in ``SIHASH_DATA``, then in the user's cache, and downloaded otherwise. Load your own folder
-    called ``mnist`` as ``./mnist``.
+    an ``.npz``, ``.npy``, Parquet, Arrow, CSV, TSV or JSON-lines file. Files are recognised by their content.
+    A named data set is searched in ``SIHASH_DATA``, then in the user's cache, and downloaded otherwise. Load
+    your own folder called ``mnist`` as ``./mnist``.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ from sihash.splitmix import mixed
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 DEFAULT: Rank = "combined"
-N_CANDIDATES = 500  # at least; from 300 to 3,000 P@1 and P@10 are the same within 0.005 (docs/search.md)
+N_CANDIDATES = 500  # at least; from 300 to 3,000 P@1 and P@10 are the same within 0.005
 PER_ANSWER = 2  # candidates for every answer, where many answers are asked for
 
 

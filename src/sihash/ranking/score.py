@@ -30,7 +30,7 @@ from scipy.special import log_softmax
 from sihash._typing import Array
 
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
-VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items (docs/search.md)
+VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items
 FAMILIAR_CANDIDATES = 5  # candidates whose mean score says how familiar a query looks
 SMALLEST = 1e-30  # probability that has a logarithm
 SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding

@@ -17,7 +17,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import pack, sign
 
-SKETCH_BITS = 64  # one word of the scan; 32 find fewer of the nearest vectors (docs/search.md)
+SKETCH_BITS = 64  # one word of the scan; 32 find fewer of the nearest vectors
 SKETCH_BYTES = SKETCH_BITS // 8
 
 

@@ -1,9 +1,8 @@
 """The multi-class SVM of Crammer and Singer by its dual, then OCAM, over weighted distinct rows.
 
 Minimises ``F(W) = ½ Σ_k ‖w_k‖² + C Σ_i s_i max_k (1[k ≠ y_i] + (w_k − w_{y_i})·b_i)``. Rows with the same
-features and
-class lose the same, so they are counted once, with their summed weight: the codes of a collection have few
-distinct rows, and a solve costs next to nothing.
+features and class lose the same, so they are counted once, with their summed weight: the codes of a
+collection have few distinct rows, and a solve costs next to nothing.
 """
 
 from __future__ import annotations
