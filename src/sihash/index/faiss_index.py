@@ -23,8 +23,8 @@ class FaissIndex(ScanIndex):
     The lists hold similar codes together and a query looks into the few lists nearest to it, so it may miss
     a neighbour. How many lists that are is measured: the fewest that find 99 % of the ten nearest of codes
     of the index itself. Where even a quarter of the lists do not (as with random codes), there are no lists
-    and the exact search goes on. The measure is taken again, and the lists are made again, when half as many codes
-    came or changed as there were. `radius` and searches among some ids only are always exact. Where FAISS is
+    and the exact search goes on. The measure is taken again, and the lists are made again, when half of the
+    codes came or changed. `radius` and searches among some ids only are always exact. Where FAISS is
     not installed the exact search goes on, and one line in the log tells how to get it.
     """
 
