@@ -129,7 +129,7 @@ def test_only_bits_that_need_it_are_trained():
 
 def test_a_loaded_hasher_makes_features_only_when_a_step_needs_them(tmp_path):
     X, y = blobs(600)
-    here = SIH(n_bits=8, n_anchors=40, random_state=0).fit(X[:590], y[:590])
+    here = SIH(n_bits=8, n_anchors=40, kernel_width=1.4, random_state=0).fit(X[:590], y[:590])
     here.save(tmp_path / "model")
     loaded = SIH.load(tmp_path / "model")
     for hasher in (here, loaded):

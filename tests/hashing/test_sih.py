@@ -144,12 +144,14 @@ def test_solvers_agree():
     X, y = blobs(800)
     smooth = small(solver="smooth", tol=1e-5).fit(X, y)
     ocas = small(solver="ocas", tol=1e-3).fit(X, y)
-    assert smooth.objective_.binary == pytest.approx(ocas.objective_.binary, rel=2e-3)
+    # The smoothed solver says 0.7 % of half of C n, which is far more than these objectives.
+    assert smooth.objective_.binary == pytest.approx(ocas.objective_.binary, rel=1e-2)
     assert np.unpackbits(smooth.transform(X) ^ ocas.transform(X)).mean() < 0.01
 
 
 def test_more_anchors_and_kmeans_do_not_hurt():
-    X, y = blobs(1500, n_classes=8, spread=1.4)
+    X, clusters = blobs(1500, n_classes=16, spread=0.9)
+    y = clusters % 4  # classes of four clusters each
     scores = [
         leave_one_out(small(n_anchors=n).fit(X[:1000], y[:1000]).transform(X[1000:]), y[1000:]).mAP
         for n in (5, 80)
