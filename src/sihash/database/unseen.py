@@ -16,8 +16,8 @@ from sihash._typing import Array
 from sihash.database import learning, searching
 from sihash.database.snapshot import Snapshot
 from sihash.ranking import fit_weights
-from sihash.ranking.ranker import SMALLEST, Query
-from sihash.ranking.score import Candidates, ItemLabels, class_log_probabilities, votes
+from sihash.ranking.ranker import Query
+from sihash.ranking.score import SMALLEST, Candidates, ItemLabels, class_log_probabilities, votes
 from sihash.threads import map_threads
 
 FOLDS = 3  # with eight it finds as many wrong labels in three times the time (docs/doctor.md)
