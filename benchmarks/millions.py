@@ -213,7 +213,8 @@ def plot(found: dict[int, dict[str, Any]], path: Path) -> None:
     for name, style in zip(("faiss, flat binary", "faiss, HNSW of floats"), "sv", strict=True):
         there = [n for n in sizes if name in found[n]]
         times = [found[n][name]["ms"] for n in there]
-        axes[2].plot(there, times, style, label=name.replace("faiss", "FAISS"))
+        if there:
+            axes[2].plot(there, times, style, label=name.replace("faiss", "FAISS"))
     axes[2].set(ylabel="milliseconds", title="a query, one thread", yscale="log")
     for ax in axes:
         ax.set(xlabel="items", xscale="log")
