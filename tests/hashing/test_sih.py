@@ -142,16 +142,16 @@ def test_threads_change_nothing(solver):
 
 def test_solvers_agree():
     X, y = blobs(800)
-    smooth = small(solver="smooth", tol=1e-5).fit(X, y)
-    ocas = small(solver="ocas", tol=1e-3).fit(X, y)
-    # The smoothed solver says 0.7 % of half of C n, which is far more than these objectives.
-    assert smooth.objective_.binary == pytest.approx(ocas.objective_.binary, rel=1e-2)
+    # Wide enough that the classes overlap: the smoothed solver's gap is one of C n, not of a tiny objective.
+    smooth = small(solver="smooth", tol=1e-5, kernel_width=2.2).fit(X, y)
+    ocas = small(solver="ocas", tol=1e-3, kernel_width=2.2).fit(X, y)
+    assert smooth.objective_.binary == pytest.approx(ocas.objective_.binary, rel=2e-3)
     assert np.unpackbits(smooth.transform(X) ^ ocas.transform(X)).mean() < 0.01
 
 
-def test_more_anchors_and_kmeans_do_not_hurt():
+def test_more_anchors_tell_apart_classes_of_several_clusters():
     X, clusters = blobs(1500, n_classes=16, spread=0.9)
-    y = clusters % 4  # classes of four clusters each
+    y = clusters % 4
     scores = [
         leave_one_out(small(n_anchors=n).fit(X[:1000], y[:1000]).transform(X[1000:]), y[1000:]).mAP
         for n in (5, 80)

@@ -82,10 +82,8 @@ class ClassPositions:
                 places.setdefault(label, len(places))
             sets = [[places[x] for x in self._table[k] if x in places] for k in range(n)]
             counts = np.array([*map(len, sets), 0], dtype=np.intp)  # the last stands for no label, −1
-            self._of_label, self._known = (
-                places,
-                (np.array([k for own in sets for k in own], np.intp), counts),
-            )
+            self._of_label = places  # first: whoever sees a position then counts its class
+            self._known = np.array([k for own in sets for k in own], dtype=np.intp), counts
         return self._known
 
 

@@ -16,11 +16,8 @@ from sihash.hasher import Hasher
 from sihash.hashing import SIH
 
 N_TIMED = 2  # transforms of the test rows; the fastest counts
-_SECONDS_A_BIT = {
-    "fasthash": 1.2,
-    "ksh": 0.3,
-    "sih_preset": 0.3,
-}  # rough, at full scale; the others hardly depend on bits
+# Rough, at full scale; the others hardly depend on bits.
+_SECONDS_A_BIT = {"fasthash": 1.2, "ksh": 0.3, "sih_preset": 0.3}
 
 
 def key(
