@@ -178,8 +178,7 @@ def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     own_labels = ranker.labels_of(asked.ids)
     codes, n_bits = snapshot.codes(asked.ids), snapshot.n_bits
     if rank in ("combined", "label"):
-        asked_class = partial(ranker.class_log_proba, rank)
-        log_r = np.array(map_threads(asked_class, _queries(asked)))
+        log_r = np.array(map_threads(partial(ranker.class_log_proba, rank), _queries(asked)))
 
     labelled = own_labels.counts > 0
     unlabelled = asked.ids[~labelled]  # their codes speak for them

@@ -136,8 +136,8 @@ class Ranker:
         elif rank == "label":
             log_same = found.scores
         else:
-            nobody = np.full(self.n_classes(), 1 / self.n_classes())
-            log_p = with_new_classes(self.log_proba(query.margins[None])[0], nobody)
+            no_votes = np.full(self.n_classes(), 1 / self.n_classes())
+            log_p = with_new_classes(self.log_proba(query.margins[None])[0], no_votes)
             log_same = label_scores(log_p, self.known_of(query, found.ids))
         pulls = np.tanh(query.margins)
         agreement = unpack(self.codes_of(found.ids), len(pulls)) @ pulls
