@@ -790,6 +790,32 @@ def test_long_names_keep_their_ends(page):
         assert not unicodedata.combining(end[0])
 
 
+def test_long_names_do_not_show_what_they_all_share(page):
+    shorten = """async names => {
+        const { learnNames, shortName } = await import('/page/dom.js');
+        learnNames(names);
+        const short = names.map(shortName);
+        learnNames([]);
+        return short;
+    }"""
+    forms = [
+        "circle, red",
+        "circle, black",
+        "checks, red",
+        "waves in a rather long sentence, and with the end: red",
+    ]
+    names = [f"Catalogue of forms and areas, 2026: {form} (series B, part 4)" for form in forms]
+    circle, black, checks, waves, cat = page.evaluate(shorten, [*names, "cat"])
+    assert (circle, black, checks, cat) == ("…circle, red…", "…circle, black…", "…checks, red…", "cat")
+    assert waves.startswith("…waves in a")
+    assert waves.endswith("end: red…")
+    alike = [f"the same words at the beginning {k}" for k in ("", "and more")]
+    assert len(set(page.evaluate(shorten, alike))) == 2
+    assert page.evaluate(shorten, ["a single name that is far too long to be shown"]) == [
+        "a single name that… be shown"
+    ]
+
+
 # For everybody.
 
 

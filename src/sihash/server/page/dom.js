@@ -31,12 +31,28 @@ export const labelText = (label) => (label === null ? "no class" : String(label)
 const LONGEST_NAME = 28; // letters that fit a chip
 const LAST_LETTERS = 9; // of them from the end: some names differ only there, more near their beginning
 const letters = new Intl.Segmenter();
+let shared = { first: "", last: "" }; // whole words that all long names of the collection begin and end with
 
-/** A long name without its middle: names of one collection often differ only at their ends. */
+/** Learn what the long names of a collection have in common, which tells them apart no better than nothing. */
+export function learnNames(names) {
+  const long = names.filter((name) => name.length > LONGEST_NAME);
+  shared = { first: "", last: "" };
+  if (long.length < 2) return;
+  let [from, to] = [0, 0];
+  while (long.every((name) => from < name.length && name[from] === long[0][from])) from += 1;
+  while (long.every((name) => to < name.length - from && name.at(-1 - to) === long[0].at(-1 - to))) to += 1;
+  const end = long[0].slice(long[0].length - to);
+  shared = { first: long[0].slice(0, long[0].lastIndexOf(" ", from - 1) + 1), last: end.includes(" ") ? end.slice(end.indexOf(" ")) : "" };
+}
+
+/** A long name without what all have in common, and without its middle: names often differ only at their ends. */
 export function shortName(name) {
   if (name.length <= LONGEST_NAME) return name;
-  const all = [...letters.segment(name)].map(({ segment }) => segment);
-  return all.length <= LONGEST_NAME ? name : [...all.slice(0, LONGEST_NAME - LAST_LETTERS - 1), "…", ...all.slice(-LAST_LETTERS)].join("");
+  const isOneOfThem = name.startsWith(shared.first) && name.endsWith(shared.last);
+  const [first, last] = isOneOfThem ? [shared.first, shared.last] : ["", ""];
+  const all = [...letters.segment(name.slice(first.length, name.length - last.length))].map(({ segment }) => segment);
+  const short = all.length <= LONGEST_NAME ? all : [...all.slice(0, LONGEST_NAME - LAST_LETTERS - 1), "…", ...all.slice(-LAST_LETTERS)];
+  return [first && "…", ...short, last && "…"].join("");
 }
 
 /** The labels of an item, in a line. */

@@ -1,11 +1,14 @@
 // Labels of an item: how they are shown, and how they are edited.
 
 import { byName } from "./classes.js";
-import { $, announce, h, labelsText, labelText, shortName } from "./dom.js";
+import { $, announce, h, labelsText, labelText, learnNames, shortName } from "./dom.js";
 
 const LONGEST = 1000; // characters of a label
 let info = { classes: [], n_several: 0 };
-export const setLabels = (value) => { info = value; };
+export function setLabels(value) {
+  info = value;
+  learnNames(value.classes.map((one) => labelText(one.label)));
+}
 
 /** One label, in whatever script; `title` has it whole where there is no room. */
 const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, shortName(labelText(label)));
