@@ -56,6 +56,19 @@ def test_notebooks(notebook, tmp_path, monkeypatch):
             exec(compile("".join(cell["source"]), notebook.name, "exec"), names)
 
 
+def test_the_example_of_the_readme_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    """To the last digit but one: that one depends on the processor."""
+    page = ROOT / "README.md"
+    said = re.search(r"^It prints\n\n((?:    .*\n)+)", text(page), re.MULTILINE)[1].split()
+    monkeypatch.chdir(tmp_path)
+    for block in runnable_blocks(page):
+        exec(block, {})
+    printed = capsys.readouterr().out.split()
+    numbers = [[float(word) for word in words if word[0] == "0"] for words in (said, printed)]
+    assert numbers[1] == pytest.approx(numbers[0], abs=0.01)
+    assert [word for word in printed if word[0] != "0"] == [word for word in said if word[0] != "0"]
+
+
 def test_the_readme_is_short_and_has_an_example():
     page = ROOT / "README.md"
     assert runnable_blocks(page)
