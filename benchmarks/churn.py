@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 CLASSES = 10
 FIRST = 500  # items at the creation
@@ -46,7 +46,7 @@ def opened(path: Path, query: np.ndarray) -> float:
     """Seconds to open a database and search once; the best of five."""
 
     def once() -> None:
-        with ImageDatabase(path) as db:
+        with Database(path) as db:
             db.search(query, k=5)
 
     return min(seconds(once) for _ in range(5))
@@ -70,7 +70,7 @@ def additions(n_items: int, n_versions: int, width: int) -> None:
         path, once = Path(folder) / "churned", Path(folder) / "once"
         adds, updates = [], []
         every = max(1, n_items // max(1, n_versions))
-        with ImageDatabase.create(path, first_X, first_y, **PARAMS) as db:
+        with Database.create(path, first_X, first_y, **PARAMS) as db:
             for k in range(n_items):
                 adds.append(seconds(lambda k=k: db.add(X[k : k + 1], y[k : k + 1])))
                 if k % every == every - 1 and len(updates) < n_versions:
@@ -80,11 +80,9 @@ def additions(n_items: int, n_versions: int, width: int) -> None:
             tenths(f"{len(updates)} updates", updates)
         churned = opened(path, query)
         print(f"files: {n_files(path)}")
-        ImageDatabase.create(
-            once, np.concatenate([first_X, X]), np.concatenate([first_y, y]), **PARAMS
-        ).close()
+        Database.create(once, np.concatenate([first_X, X]), np.concatenate([first_y, y]), **PARAMS).close()
         at_once = opened(once, query)
-        with ImageDatabase(path) as db:
+        with Database(path) as db:
             db.compact()
         compact = opened(path, query)
         print(
@@ -104,9 +102,7 @@ def brute_force(X: np.ndarray, ids: np.ndarray, query: np.ndarray, mean: np.ndar
     return set(ids[np.argpartition(-cosines, k)[:k]].tolist())
 
 
-def recalls(
-    db: ImageDatabase, X: np.ndarray, ids: np.ndarray, Q: np.ndarray, mean: np.ndarray
-) -> list[float]:
+def recalls(db: Database, X: np.ndarray, ids: np.ndarray, Q: np.ndarray, mean: np.ndarray) -> list[float]:
     """Of ten hits, by code and by vector, the share that brute force over all living items finds.
 
     By code a hit counts if it is no farther than the tenth nearest: which of those at one distance are
@@ -125,7 +121,7 @@ def recalls(
     return [float(np.mean(by_code)), float(np.mean(by_vector))]
 
 
-def search_ms(databases: list[ImageDatabase], Q: np.ndarray) -> list[float]:
+def search_ms(databases: list[Database], Q: np.ndarray) -> list[float]:
     """Processor time of a search in each, by turns; the median of many."""
     taken: list[list[float]] = [[] for _ in databases]
     for query in np.concatenate([Q] * 4):
@@ -149,8 +145,8 @@ def memory(pid: str = "self") -> float:
 SEARCHES = """
 import sys
 import numpy as np
-from sihash.database import ImageDatabase
-db = ImageDatabase(sys.argv[1])
+from sihash.database import Database
+db = Database(sys.argv[1])
 for seed in range(100):
     db.search(np.random.RandomState(seed).normal(size=(1, int(sys.argv[2]))).astype(np.float32))
 print("searched", flush=True)
@@ -178,8 +174,8 @@ def rounds(n_items: int, n_rounds: int, width: int) -> None:
     ids = np.arange(n_items)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "db"
-        db = ImageDatabase.create(path, X, y, n_bits=32, training_rows=20_000)
-        untouched = ImageDatabase(shutil.copytree(path, Path(folder) / "untouched"))
+        db = Database.create(path, X, y, n_bits=32, training_rows=20_000)
+        untouched = Database(shutil.copytree(path, Path(folder) / "untouched"))
 
         def tell(what: str) -> None:
             taken, first = search_ms([db, untouched], Q)

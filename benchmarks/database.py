@@ -25,7 +25,7 @@ from benchmarks.timing import timed
 from sihash import SIH, datasets
 from sihash._typing import Array
 from sihash.codes import pack, sign
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.features import extract
 from sihash.index import open_index
 from sihash.kernel import row_blocks
@@ -46,7 +46,7 @@ def made_vectors(n: int, d: int = 512, n_classes: int = 10, seed: int = 0) -> tu
 def query(folder: Path, args: argparse.Namespace) -> None:
     """Single queries, different ones, each timed on its own; the index alone is asked the same codes."""
     X, y = made_vectors(args.items)
-    db = ImageDatabase.create(folder / "query", X, y, training_rows=3000, **PARAMS)
+    db = Database.create(folder / "query", X, y, training_rows=3000, **PARAMS)
     hasher = SIH.load(next((folder / "query" / "models").glob("*.hash-*")))
     index = open_index("faiss", PARAMS["n_bits"])
     index.add(
@@ -82,7 +82,7 @@ def create(folder: Path, args: argparse.Namespace) -> None:
     shares = []
     for repeat in range(args.repeats + 1):
         place = folder / f"create{repeat}"
-        seconds = timed(lambda place=place: ImageDatabase.create(place, X, y).close())
+        seconds = timed(lambda place=place: Database.create(place, X, y).close())
         start = time.perf_counter()
         SIH(random_state=0).fit(X, y).transform(X)
         alone = time.perf_counter() - start
@@ -113,7 +113,7 @@ def add(folder: Path, args: argparse.Namespace) -> None:
     images = np.concatenate([data.X_train, data.X_test, 255 - data.X_train])[: args.items_add]
     numbers = np.concatenate([data.y_train, data.y_test, data.y_train])[: args.items_add]
     rng = np.random.RandomState(0)
-    db = ImageDatabase.create(folder / "add", list(images), numbers, training_rows=3000, **PARAMS)
+    db = Database.create(folder / "add", list(images), numbers, training_rows=3000, **PARAMS)
     hasher = SIH.load(next((folder / "add" / "models").glob("*.hash-*")))
     shares = []
     for repeat in range(args.repeats + 1):
@@ -139,9 +139,7 @@ def million(folder: Path, args: argparse.Namespace) -> None:
     np.save(folder / "X_labels.npy", y)
     peak("before")
     start_time = time.perf_counter()
-    db = ImageDatabase.create(
-        folder / "million", folder / "X.npy", training_rows=args.training_rows, **PARAMS
-    )
+    db = Database.create(folder / "million", folder / "X.npy", training_rows=args.training_rows, **PARAMS)
     peak(f"created in {time.perf_counter() - start_time:.0f} s")
     Q = made_vectors(100, seed=1)[0]
     db.search(Q[:1])
@@ -155,7 +153,7 @@ def million(folder: Path, args: argparse.Namespace) -> None:
     report = db.update()
     peak(f"updated in {time.perf_counter() - start_time:.0f} s: {report.seconds}")
     start_time = time.perf_counter()
-    ImageDatabase(folder / "million").search(Q[:1])
+    Database(folder / "million").search(Q[:1])
     peak(f"opened and asked in {time.perf_counter() - start_time:.1f} s")
 
 

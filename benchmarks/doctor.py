@@ -1,7 +1,7 @@
 """Wrong labels found: ``python -m benchmarks.doctor``, with `SIHASH_DATA` set.
 
 A share of the labels of the training rows is flipped to other classes at random, a database is made, and
-`ImageDatabase.doctor` lists what looks wrong. Printed is the precision of the first so many of the list, as
+`Database.doctor` lists what looks wrong. Printed is the precision of the first so many of the list, as
 many as were flipped (a list that is shorter counts as wrong from its end on); the share of the flipped labels
 in the whole list, and how long that is; beside it the same precision by the margins of the hash functions in
 force, which have learned from the wrong labels, and with ``--lda`` by a cross-validated discriminant on the
@@ -23,7 +23,7 @@ from benchmarks.data import NAMES, load
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import cross_val_predict
 
-from sihash import ImageDatabase
+from sihash import Database
 from sihash._typing import Array
 from sihash.database import unseen
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 def measure(X: Array, y: Array, share: float, seed: int, lda: bool) -> str:
     given = flipped(y, share, np.random.default_rng(seed + 1000))
-    with TemporaryDirectory() as folder, ImageDatabase.create(Path(folder) / "db", X, given) as database:
+    with TemporaryDirectory() as folder, Database.create(Path(folder) / "db", X, given) as database:
         rows = rows_of(database)
         wrong = (given != y)[rows]
         start = time.perf_counter()
@@ -88,12 +88,12 @@ def flipped(y: Array, share: float, rng: np.random.Generator) -> Array:
     return out
 
 
-def rows_of(database: ImageDatabase) -> Array:
+def rows_of(database: Database) -> Array:
     """Which row each item was: identical rows are stored once."""
     return np.array([int(item.name.split()[-1]) for item in database.items(limit=len(database))])
 
 
-def answers(database: ImageDatabase, X: Array, labels: Array):  # type: ignore[no-untyped-def]
+def answers(database: Database, X: Array, labels: Array):  # type: ignore[no-untyped-def]
     for part in np.array_split(np.arange(len(X)), 1 + len(X) // 2000):
         yield from zip(database.classify(X[part]), labels[part].tolist(), strict=True)
 

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sihash import ImageDatabase
+from sihash import Database
 from sihash._typing import Array
 
 N_CLASSES, WIDTH, N_QUERIES, K = 20, 64, 200, 10
@@ -52,7 +52,7 @@ def main() -> None:
             print(f"{share:>5.0%} of the items: {words} (unfiltered {1e6 * plain / N_QUERIES:.0f} µs)")
 
 
-def made(path: Path, n: int) -> tuple[ImageDatabase, Array]:
+def made(path: Path, n: int) -> tuple[Database, Array]:
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(N_CLASSES, WIDTH))
     y = rng.integers(0, N_CLASSES, n)
@@ -63,7 +63,7 @@ def made(path: Path, n: int) -> tuple[ImageDatabase, Array]:
         "day": [str(day) for day in days],
         "shop": [f"shop {k}" for k in rng.integers(0, 50, n)],
     }
-    database = ImageDatabase.create(
+    database = Database.create(
         path, X, y, ids=[f"item-{k}" for k in range(n)], columns=columns, training_rows=2000, n_anchors=200
     )
     queries = centres[rng.integers(0, N_CLASSES, N_QUERIES)] + 0.8 * rng.normal(size=(N_QUERIES, WIDTH))
@@ -71,7 +71,7 @@ def made(path: Path, n: int) -> tuple[ImageDatabase, Array]:
 
 
 def best_of(
-    repeats: int, database: ImageDatabase, queries: Array, asked: list[Callable[[], str | None]]
+    repeats: int, database: Database, queries: Array, asked: list[Callable[[], str | None]]
 ) -> list[float]:
     """Least seconds of all queries for each kind of condition, run in turns."""
 

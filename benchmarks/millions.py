@@ -25,7 +25,7 @@ from benchmarks.data import load
 from benchmarks.end_to_end import run
 from threadpoolctl import threadpool_limits
 
-from sihash import ImageDatabase
+from sihash import Database
 from sihash._typing import Array
 from sihash.experiments.records import Records
 from sihash.experiments.timing import timed
@@ -137,7 +137,7 @@ def ask(folder: Path) -> dict[str, float]:
     """Open a database and search it, in a process of its own: one query after the other, by one thread."""
     queries = np.load(folder / "queries.npz")
     started = time.perf_counter()
-    with ImageDatabase(folder / "db") as database:
+    with Database(folder / "db") as database:
         database.search(queries["X"][:1], k=K)
         opened = time.perf_counter() - started
         found = answered(lambda q: [int(h.label) for h in database.search(q, k=K)[0].hits], queries)
@@ -167,7 +167,7 @@ def beside_faiss(folder: Path, no_hnsw: bool) -> dict[str, Any]:
     X, y = np.load(folder / "all.npy", mmap_mode="r"), np.load(folder / "all_labels.npy")
     queries = np.load(folder / "queries.npz")
     found: dict[str, Any] = {}
-    with ImageDatabase(folder / "db") as database:
+    with Database(folder / "db") as database:
         hasher = database._read(lambda snapshot: snapshot.hasher)
         codes = np.concatenate(
             [hasher.transform(X[start : start + STEP]) for start in range(0, len(X), STEP)]

@@ -28,7 +28,7 @@ from sklearn.metrics import f1_score
 
 from sihash import SIH, baselines
 from sihash._typing import Array
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.evaluation.retrieval import against_database
 from sihash.hashing.label_probability import best_threshold, predicted
 
@@ -96,7 +96,7 @@ def tell_update(data: Data, n_bits: int) -> None:
 
 def tell_database(data: Data, n_bits: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        db = ImageDatabase.create(f"{folder}/db", data.X, data.Y, n_bits=n_bits)
+        db = Database.create(f"{folder}/db", data.X, data.Y, n_bits=n_bits)
         for rank in ("combined", "label", "vector"):
             tell_search(db, data, rank, rank)
 
@@ -106,14 +106,14 @@ def tell_unlabelled(data: Data, n_bits: int) -> None:
     lists = [np.flatnonzero(row).tolist() if own else [] for row, own in zip(data.Y, known, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
         ids = np.arange(len(data.X))  # said, so that equal vectors stay apart
-        both = ImageDatabase.create(f"{folder}/both", data.X, lists, ids=ids, n_bits=n_bits)
+        both = Database.create(f"{folder}/both", data.X, lists, ids=ids, n_bits=n_bits)
         own = {"ids": ids[known], "n_bits": n_bits}
-        half = ImageDatabase.create(f"{folder}/half", data.X[known], data.Y[known], **own)
+        half = Database.create(f"{folder}/half", data.X[known], data.Y[known], **own)
         tell_hits(half, data.Y, data, "the labelled half alone")
         tell_hits(both, data.Y, data, "half of the items without a label")
 
 
-def tell_search(db: ImageDatabase, data: Data, rank: str, name: str) -> None:
+def tell_search(db: Database, data: Data, rank: str, name: str) -> None:
     asked = [np.flatnonzero(row).tolist() for row in data.asked]
     found = db.evaluate(data.queries, asked, rank=rank, max_queries=len(asked))
     print(
@@ -121,7 +121,7 @@ def tell_search(db: ImageDatabase, data: Data, rank: str, name: str) -> None:
     )
 
 
-def tell_hits(db: ImageDatabase, Y: Array, data: Data, name: str) -> None:
+def tell_hits(db: Database, Y: Array, data: Data, name: str) -> None:
     """By the labels that items truly have, those that the database was not told, too."""
     answers = db.search(data.queries, k=10)
     right = np.array([

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sihash import ImageDatabase, datasets
+from sihash import Database, datasets
 
 OPTIONS = {"size": 112, "mean": (0.498,) * 3, "std": (0.502,) * 3, "output": "features"}
 
@@ -36,7 +36,7 @@ def main() -> None:
             start = time.perf_counter()
             X = list(data.X_train[items])
             labels = data.y_train[items].tolist()
-            db = ImageDatabase.create(
+            db = Database.create(
                 Path(folder) / "db", X, labels, features=features, feature_options=options, thumbnails=False
             )
             seconds = time.perf_counter() - start

@@ -20,7 +20,7 @@ from benchmarks.data import N_BITS, NAMES, load
 from benchmarks.timing import timed
 from threadpoolctl import threadpool_limits
 
-from sihash import SIH, ImageDatabase, datasets
+from sihash import SIH, Database, datasets
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.evaluation.alternatives import LdaLabel
@@ -146,12 +146,12 @@ def changes(args: argparse.Namespace) -> None:
         )
 
 
-def database_of(folder: Path, X: Array, y: Array, bits: int, hidden: float = 0.0) -> ImageDatabase:
+def database_of(folder: Path, X: Array, y: Array, bits: int, hidden: float = 0.0) -> Database:
     """A database of all rows, stored class by class; a share of the labels hidden."""
     order = np.argsort(y, kind="stable")
     gone = np.random.default_rng(0).random(len(y)) < hidden
     labels = [None if gone[k] else int(y[k]) for k in order]
-    return ImageDatabase.create(folder / "db", X[order], labels, n_bits=bits)
+    return Database.create(folder / "db", X[order], labels, n_bits=bits)
 
 
 def cosine_precision(X: Array, y: Array, queries: Array, labels: Array) -> list[float]:
@@ -214,9 +214,7 @@ def time(args: argparse.Namespace) -> None:
     y = rng.integers(100, size=args.items)
     X = centres[y] + 1.2 * rng.standard_normal((args.items, 256), dtype=np.float32)
     with TemporaryDirectory() as folder:
-        database = ImageDatabase.create(
-            Path(folder) / "db", X, y.tolist(), n_bits=args.bits, training_rows=3000
-        )
+        database = Database.create(Path(folder) / "db", X, y.tolist(), n_bits=args.bits, training_rows=3000)
         queries = centres[:N_QUERIES] + 1.2 * rng.standard_normal((N_QUERIES, 256), dtype=np.float32)
         index = filled(ScanIndex(args.bits), database._read(lambda s: s.codes(np.arange(args.items))))
         codes = database._read(lambda s: s.hasher.transform(queries))

@@ -26,7 +26,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from sihash.client import Client
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.server.protocol import PunctualProtocol
 
 TOKEN = "a-token-for-the-benchmark"
@@ -63,7 +63,7 @@ def made_database(folder: Path, n_items: int) -> Path:
     centres = rng.standard_normal((N_CLASSES, WIDTH))
     X = (centres[labels] + 0.7 * rng.standard_normal((n_items, WIDTH))).astype(np.float32)
     path = folder / "database"
-    ImageDatabase.create(path, X, labels, n_bits=N_BITS, n_anchors=500, training_rows=TRAINING_ROWS).close()
+    Database.create(path, X, labels, n_bits=N_BITS, n_anchors=500, training_rows=TRAINING_ROWS).close()
     return path
 
 
@@ -186,7 +186,7 @@ def overhead(path: Path, address: str, n_items: int) -> None:
     """1: a search by id, in the library and by the service, in turns."""
     ids = np.random.default_rng(1).integers(n_items, size=300).tolist()
     library, service = [], []
-    with ImageDatabase(path) as database:
+    with Database(path) as database:
         database.search_ids([0])
         for _ in range(TURNS):
             for number in ids:

@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 from sklearn.datasets import load_digits
 
-from sihash import ImageDatabase
+from sihash import Database
 
 
 def seconds(*arguments: str) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         database, query, more = str(place / "db"), str(place / "q.npy"), str(place / "more.npz")
-        ImageDatabase.create(database, X[:1000], y[:1000], n_anchors=300).close()
+        Database.create(database, X[:1000], y[:1000], n_anchors=300).close()
         np.save(query, X[1000:1001])
         np.savez(more, X=X[1000:1010], y=y[1000:1010])
         verbs = [

@@ -64,10 +64,10 @@ def test_two_who_write_the_same_file_do_not_disturb_each_other(tmp_path):
 def test_an_export_that_was_killed_leaves_nothing_after_the_next(tmp_path):
     import numpy as np
 
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
 
     X = np.random.default_rng(0).normal(size=(300, 64)).astype(np.float32)
-    ImageDatabase.create(tmp_path / "db", X, np.arange(300) % 3, n_bits=8, n_anchors=9).close()
+    Database.create(tmp_path / "db", X, np.arange(300) % 3, n_bits=8, n_anchors=9).close()
     out = tmp_path / "out"
     out.mkdir()
     code = (
@@ -80,6 +80,6 @@ def test_an_export_that_was_killed_leaves_nothing_after_the_next(tmp_path):
     process.kill()
     process.wait()
     assert len(names(out)) == 1
-    with ImageDatabase(tmp_path / "db") as db:
+    with Database(tmp_path / "db") as db:
         db.export(out / "items.npz")
     assert names(out) == ["items.npz"]

@@ -9,7 +9,7 @@ import uuid
 import numpy as np
 import pytest
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from test_docs import ROOT, runnable_blocks
 
 
@@ -21,7 +21,7 @@ def made(tmp_path_factory):
         patch.chdir(folder)
         for block in runnable_blocks(ROOT / "docs" / "recipes.md"):
             exec(compile(block, "recipes.md", "exec"), names)
-    with ImageDatabase(folder / "shop") as db:
+    with Database(folder / "shop") as db:
         yield folder, {item.id: item for item in db.items(limit=2000)}
 
 

@@ -27,7 +27,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from sihash import Client
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 OUT = Path(__file__).parents[1] / "images" / "service"
 TOKEN = "a-token-for-the-pictures-in-the-docs"
@@ -236,7 +236,7 @@ def make_drawings(folder: Path) -> Path:
         (folder / "drawings" / wrong / f"{900 + number}.jpg").write_bytes(data)
     path = folder / "drawn scenes"
     drawn = columns(PER_CLASS * len(FIRST) + 3)
-    with ImageDatabase.create(path, folder / "drawings", columns=drawn, n_bits=32, n_anchors=120) as database:
+    with Database.create(path, folder / "drawings", columns=drawn, n_bits=32, n_anchors=120) as database:
         for scene in LATER:
             draw_class(scene, folder / "later" / scene.__name__)
             database.add(folder / "later" / scene.__name__, columns=columns(PER_CLASS))
@@ -287,7 +287,7 @@ def make_vectors(folder: Path) -> Path:
     y = np.repeat(np.arange(len(names)), 6)
     X = 1.4 * rng.standard_normal((len(names), 32))[y] + rng.standard_normal((len(y), 32))
     path = folder / "letters"
-    ImageDatabase.create(path, X.astype(np.float32), [names[k] for k in y], n_bits=32).close()
+    Database.create(path, X.astype(np.float32), [names[k] for k in y], n_bits=32).close()
     return path
 
 

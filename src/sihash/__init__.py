@@ -7,13 +7,13 @@ from sihash._lazy import found_when_asked
 
 if TYPE_CHECKING:
     from sihash.client import Client
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
     from sihash.hashing import SIH
 
 __version__ = version("sihash")
-__all__ = ["SIH", "Client", "ImageDatabase", "__version__"]
+__all__ = ["SIH", "Client", "Database", "__version__"]
 
 __getattr__ = found_when_asked(
     __name__,
-    {"SIH": "sihash.hashing", "ImageDatabase": "sihash.database", "Client": "sihash.client"},
+    {"SIH": "sihash.hashing", "Database": "sihash.database", "Client": "sihash.client"},
 )

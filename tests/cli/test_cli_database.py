@@ -19,7 +19,7 @@ import sihash
 from sihash.cli import app
 from sihash.cli.create import Solver
 from sihash.cli.search import Rank
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.database.lock import locked
 from sihash.database.writer import UPDATER, WRITER
 from sihash.ranking import RANKS
@@ -93,7 +93,7 @@ class TestCreateAndAdd:
             "create", place / "new", place / "first", *SMALL, *options, "--no-thumbnails"
         )
         assert (code, stderr) == (0, "")
-        with ImageDatabase(place / "new") as database:
+        with Database(place / "new") as database:
             facts = database.info()
             assert (facts["n_bits"], facts["n_features"], facts["thumbnails"]) == (8, 48, False)
             assert database.versions()[0].n_training == len(database)
@@ -122,7 +122,7 @@ class TestCreateAndAdd:
 
     def test_one_label_for_all(self, place):
         assert invoke("add", place / "db", place / "more", "--label", "dark")[0] == 0
-        with ImageDatabase(place / "db") as database:
+        with Database(place / "db") as database:
             assert database.info()["classes"] == {"dark": 18, "light": 12}
 
     @pytest.mark.parametrize("options", [["--label", "a", "--labels", "b"], ["--unknown"]])
@@ -228,7 +228,7 @@ class TestUpdateAndUndo:
 
     def test_choices_are_those_of_the_library(self, place):
         assert [rank.value for rank in Rank] == list(RANKS)
-        with ImageDatabase(place / "db") as database, pytest.raises(ValueError, match="strategy"):
+        with Database(place / "db") as database, pytest.raises(ValueError, match="strategy"):
             database.update("other")
         assert {s.value for s in Solver} == {"auto", "smooth", "ocas"}
 
@@ -236,7 +236,7 @@ class TestUpdateAndUndo:
 class TestSearch:
     def test_an_image(self, place, query):
         code, data, _ = invoke("search", place / "db", query, "-k", "3", "--json")
-        with ImageDatabase(place / "db") as database:
+        with Database(place / "db") as database:
             (expected,) = database.search([query], k=3)
         assert (code, data["version"], data["rank"]) == (0, 1, "combined")
         (answer,) = data["answers"]
@@ -372,7 +372,7 @@ class TestLooking:
 
     def test_evaluate(self, place):
         code, data, _ = invoke("evaluate", place / "db", "--json")
-        with ImageDatabase(place / "db") as database:
+        with Database(place / "db") as database:
             assert data["mAP"] == database.evaluate().mAP
         assert (code, data["n_queries"], data["n_items"]) == (0, 4, 24)
         assert "as if they had not been" in data["note"]
@@ -557,14 +557,14 @@ def test_duplicates_with_another_label_are_named(place):
     assert code == 0
     assert "same content, different label: light/copy.png is light here, dark in the database" in stderr
     assert stdout.startswith("0 added, 2 already there, 1 of these with a different label")
-    assert ImageDatabase(place / "db").add(place / "again").conflicts[0].kept == ("dark",)
+    assert Database(place / "db").add(place / "again").conflicts[0].kept == ("dark",)
 
 
 def test_the_largest_classes_are_listed(tmp_path):
     sizes = {f"class {k:02}": 3 + k for k in range(25)}
     y = np.repeat(list(sizes), list(sizes.values()))
     X = np.random.default_rng(0).normal(size=(len(y), 4)).astype(np.float32)
-    ImageDatabase.create(tmp_path / "db", X, y, n_bits=8, n_anchors=30).close()
+    Database.create(tmp_path / "db", X, y, n_bits=8, n_anchors=30).close()
     text = invoke("info", tmp_path / "db")[1]
     assert "classes: 25\n  27  class 24\n  26  class 23\n" in text
     assert "   8  class 05\n  and 5 more; --json lists all\n" in text
@@ -654,5 +654,5 @@ def test_several_labels_from_end_to_end(tmp_path):
     assert invoke("update", db)[0] == 0
     more = invoke("add", db, folder / "c" / "2.png", "--label", "b", "--label", "new")
     assert more[0] == 0
-    with ImageDatabase(db) as opened:
+    with Database(db) as opened:
         assert opened.items(limit=100)[-1].labels == ("b", "new")

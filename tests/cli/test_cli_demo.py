@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sihash.cli import app, demo
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 COPIES = 2  # of each digit; people see more
 
@@ -44,7 +44,7 @@ def test_update_learns_what_the_old_functions_do_not_know(figures):
 
 
 def test_the_database_stays_with_all_images(figures):
-    with ImageDatabase(figures["database"]) as database:
+    with Database(figures["database"]) as database:
         sizes = database.info()["classes"]
         assert len(database) == COPIES * 1198
         assert sizes["8"] == figures["n_removed"]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sihash.cli import app
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 
 def invoke(*arguments):
@@ -29,7 +29,7 @@ def path(tmp_path):
     labels = [("cat", "dog", "a b")[k] for k in y]
     labels[6], labels[13] = "dog", "cat"
     X, labels = np.vstack([X, X[20:21] + 1e-4]), [*labels, labels[20]]
-    ImageDatabase.create(tmp_path / "my db", X, labels, n_bits=8, n_anchors=30).close()
+    Database.create(tmp_path / "my db", X, labels, n_bits=8, n_anchors=30).close()
     return tmp_path / "my db"
 
 
@@ -73,11 +73,11 @@ def test_items_with_ids_of_the_user(tmp_path):
     X = (rng.normal(size=(3, 16))[y] + 0.3 * rng.normal(size=(120, 16))).astype(np.float32)
     labels, ids = [("cat", "dog", "cow")[k] for k in y], [f"-{k} x" for k in range(120)]
     labels[6] = "dog"
-    ImageDatabase.create(tmp_path / "db", X, labels, ids=ids, n_bits=8, n_anchors=30).close()
+    Database.create(tmp_path / "db", X, labels, ids=ids, n_bits=8, n_anchors=30).close()
     (finding,) = json.loads(invoke("doctor", tmp_path / "db", "--json")[1])["findings"]
     assert (finding["items"][0]["id"], finding["label"]) == ("-6 x", "cat")
     assert invoke(*shlex.split(finding["command"])[1:])[0] == 0
-    with ImageDatabase(tmp_path / "db") as db:
+    with Database(tmp_path / "db") as db:
         assert db.item("-6 x").label == "cat"
 
 
@@ -88,7 +88,7 @@ def test_relabel_by_item_and_by_class(path):
     assert invoke("undo", path)[1].startswith("Undone: relabel.")
     code, out, _ = invoke("relabel", path, "--class", "a b", "other", "--json")
     assert (code, json.loads(out)["label"]) == (0, "other")
-    with ImageDatabase(path) as db:
+    with Database(path) as db:
         assert db.item(0).label == "other"
         assert sorted(db.labels()) == ["cat", "dog", "other"]
 
@@ -111,5 +111,5 @@ def test_what_cannot_be_relabelled_is_told_and_changes_nothing(path, words, told
     assert code != 0
     assert not out
     assert told in " ".join(err.replace("│", " ").split())
-    with ImageDatabase(path) as db:
+    with Database(path) as db:
         assert db.info()["operation"] == 1

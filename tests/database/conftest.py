@@ -29,7 +29,7 @@ def template():
 @pytest.fixture
 def db(template, folder):
     """A copy of the template, open."""
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
 
-    with ImageDatabase(small.copy(template, folder / "db")) as database:
+    with Database(small.copy(template, folder / "db")) as database:
         yield database

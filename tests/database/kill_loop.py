@@ -17,7 +17,7 @@ import time
 
 import small
 
-from sihash.database import DatabaseError, ImageDatabase, verify
+from sihash.database import Database, DatabaseError, verify
 from sihash.database.kept_versions import UNDOABLE
 
 LONGEST = 0.4  # seconds until a kill, at most
@@ -95,7 +95,7 @@ def work(root, log, seed, create, model):
                 say(begin="create", ids=[])
                 small.make(root, n=30)
                 say(end="create", operation=1)
-            db = ImageDatabase(root)
+            db = Database(root)
             while True:
                 step(db, model, rng, say)
         except BaseException as error:
@@ -140,7 +140,7 @@ def check(root, model, lines, create):
     ended = [line for line in lines if "end" in line]
     pending = begun[len(ended)] if len(begun) > len(ended) else None
     try:
-        db = ImageDatabase(root)
+        db = Database(root)
     except DatabaseError as error:
         absent = "no database" in str(error) or "never finished" in str(error)
         if ended or not (create and absent):

@@ -19,7 +19,7 @@ import numpy as np
 import small
 
 from sihash.codes import hamming
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 N_READERS = 4
 
@@ -66,7 +66,7 @@ def start(work, *arguments):
 
 def write(root, removed, n_changes, rng):
     """Add, remove, update, undo and compact; what was removed for good is written down afterwards."""
-    db = ImageDatabase(root)
+    db = Database(root)
     for number in range(n_changes):
         db.add(*small.rows(4, seed=1000 + number))
         gone = rng.sample([item.id for item in db.items(limit=10_000)], 3)
@@ -82,7 +82,7 @@ def write(root, removed, n_changes, rng):
 
 
 def read(root, folder, k):
-    db = ImageDatabase(root)
+    db = Database(root)
     query_codes, item_codes, n_answers = {}, {}, 0
     last = False
     while not last:

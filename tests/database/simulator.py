@@ -25,9 +25,9 @@ from faulty_disk import FaultyDisk, Killed
 from oracle import POOL, POOL_LABELS, Oracle
 
 from sihash.database import (
+    Database,
     DatabaseBusy,
     DatabaseError,
-    ImageDatabase,
     NoSuchItem,
     kept_versions,
     reencoding,
@@ -118,7 +118,7 @@ class Simulation:
         self.oracle = Oracle(rows, labels, undoable)
 
         def create(root):
-            ImageDatabase.create(root, POOL[rows], self.said(labels), **PARAMS).close()
+            Database.create(root, POOL[rows], self.said(labels), **PARAMS).close()
 
         root = self.new_root()
         disk = FaultyDisk(root)
@@ -133,7 +133,7 @@ class Simulation:
                 root = disk.left(self.new_root(), how)
         if disk.was_killed:
             try:
-                ImageDatabase(root).close()
+                Database(root).close()
             except DatabaseError as error:
                 if "no database" not in str(error) and "never finished" not in str(error):
                     raise
@@ -151,8 +151,8 @@ class Simulation:
 
     def use(self, root) -> None:
         self.root, self.disk = root, FaultyDisk(root)
-        self.db, self.other = ImageDatabase(root), ImageDatabase(root)
-        self.readers = [ImageDatabase(root) for _ in range(2)]
+        self.db, self.other = Database(root), Database(root)
+        self.readers = [Database(root) for _ in range(2)]
 
     def close(self) -> None:
         for each in (self.db, self.other, *self.readers):
@@ -471,7 +471,7 @@ class Simulation:
 
     def do_open_again(self) -> None:
         self.db.close()
-        self.db = ImageDatabase(self.root)
+        self.db = Database(self.root)
 
     def do_verify(self) -> None:
         assert verify(self.root) == []

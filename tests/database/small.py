@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sihash import SIH
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 extraction = import_module("sihash.features.extract")  # a function of the same name hides it
 PARAMS = {"n_bits": 8, "n_anchors": 10, "kernel_width": 1.0, "max_iter": 2, "tol": 0.1, "index": "exact"}
@@ -33,7 +33,7 @@ QUERIES, _ = rows(4, seed=12345)
 
 def make(path, n=60):
     columns = {"price": [k / 2 for k in range(n)], "colour": [("red", "blue", None)[k % 3] for k in range(n)]}
-    return ImageDatabase.create(path, *rows(n, seed=0), columns=columns, **PARAMS)
+    return Database.create(path, *rows(n, seed=0), columns=columns, **PARAMS)
 
 
 def copy(path, to):

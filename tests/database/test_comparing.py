@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 
-from sihash.database import DatabaseError, ImageDatabase, evaluating
+from sihash.database import Database, DatabaseError, evaluating
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def large():
     with small.fast_folder() as path:
         X, y = small.rows(310, seed=0)
         labels = [*y[:300].tolist(), *[None] * 10]
-        with ImageDatabase.create(path / "db", X, labels, training_rows=120, **small.PARAMS) as database:
+        with Database.create(path / "db", X, labels, training_rows=120, **small.PARAMS) as database:
             yield database
 
 

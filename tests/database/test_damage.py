@@ -8,7 +8,7 @@ import random
 import pytest
 import small
 
-from sihash.database import CorruptFile, DatabaseError, ImageDatabase, files, verify
+from sihash.database import CorruptFile, Database, DatabaseError, files, verify
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.files import Written
 
@@ -20,7 +20,7 @@ CATALOGUE_BYTES = 800  # flipped of the catalogue; a soak flips all
 def lived_in(template):
     """A database with a history: additions, removals, an update, an undo; closed."""
     with small.fast_folder() as path:
-        with ImageDatabase(small.copy(template, path / "db")) as db:
+        with Database(small.copy(template, path / "db")) as db:
             db.add(*small.rows(6, seed=3, classes=4))
             db.remove([0, 60])
             db.update()
@@ -77,7 +77,7 @@ def test_a_damaged_file_is_named_before_it_is_used(lived_in, folder):
         root = small.copy(lived_in, folder / f"{number}")
         flip(root / file.path, rng.randrange(file.size), 0x10)
         assert [problem.file for problem in verify(root)] == [file.path]
-        with ImageDatabase(root) as db:
+        with Database(root) as db:
             try:
                 everything(db)
                 db.evaluate()
@@ -97,7 +97,7 @@ def test_a_damaged_file_is_named_before_it_is_used(lived_in, folder):
 def test_bytes_of_the_catalogue(lived_in, folder):
     """SQLite has no checksums: rows have, and the last operation counts them. In a soak, every byte."""
     root = small.copy(lived_in, folder / "db")
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         expected = everything(db)
     path = root / FILE
     size, rng = path.stat().st_size, random.Random(SEED)
@@ -108,7 +108,7 @@ def test_bytes_of_the_catalogue(lived_in, folder):
         data = path.read_bytes()
         flip(path, offset, mask)
         try:
-            with ImageDatabase(root) as db:
+            with Database(root) as db:
                 assert everything(db) == expected, f"byte {offset} ^ {mask:#x}"
         except DatabaseError as error:
             noticed.append((offset, mask, str(error)))
@@ -125,13 +125,13 @@ def test_a_number_of_operations_beyond_all_reason(lived_in, folder, mask):
     root = small.copy(lived_in, folder / "db")
     flip(root / FILE, 60, mask)
     with pytest.raises(CorruptFile, match=r"catalogue.sqlite is damaged: operations are missing"):
-        ImageDatabase(root)
+        Database(root)
 
 
 def test_a_log_left_by_a_killed_writer(lived_in, folder):
     """What it holds was never acknowledged: it counts, or it does not, as a whole."""
     root = small.copy(lived_in, folder / "db")
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         before = small.seen(db)
         checkpoint, Catalogue._checkpoint = Catalogue._checkpoint, lambda self: None
         try:
@@ -147,7 +147,7 @@ def test_a_log_left_by_a_killed_writer(lived_in, folder):
         copy = small.copy(killed, folder / f"{offset}")
         (copy / (FILE + "-shm")).unlink(missing_ok=True)
         flip(copy / log.name, offset, rng.randrange(1, 256))
-        with ImageDatabase(copy) as db:
+        with Database(copy) as db:
             assert small.seen(db) in (before, after)
         assert verify(copy) == []
 
@@ -160,7 +160,7 @@ def test_rows_that_vanish_are_missed(lived_in, folder):
         catalogue.execute(f"DELETE FROM {table} WHERE rowid = {key}")
         catalogue.close()
         with pytest.raises(CorruptFile, match=FILE):
-            ImageDatabase(root)
+            Database(root)
         assert verify(root)
 
 
@@ -172,7 +172,7 @@ def test_a_large_database_is_checked_as_it_is_read(lived_in, folder, monkeypatch
     catalogue.execute("UPDATE items SET class = 2 WHERE id = 12")
     catalogue.execute("DELETE FROM items WHERE id = 13")
     catalogue.close()
-    db = ImageDatabase(root)
+    db = Database(root)
     for use in (
         lambda: db.item(12),
         lambda: db.item(13),

@@ -18,9 +18,9 @@ from PIL import Image
 from sihash import SIH, codes
 from sihash.database import (
     CorruptFile,
+    Database,
     DatabaseBusy,
     DatabaseError,
-    ImageDatabase,
     NoSuchItem,
     files,
     inspecting,
@@ -77,14 +77,14 @@ def test_creation_refuses_a_place_that_is_taken(db, folder):
 def test_creation_needs_two_classes_and_can_be_tried_again(folder):
     X, y = small.rows(10, seed=0)
     with pytest.raises(DatabaseError, match="two classes"):
-        ImageDatabase.create(folder / "db", X, [1] * 10, **small.PARAMS)
+        Database.create(folder / "db", X, [1] * 10, **small.PARAMS)
     assert not (folder / "db").exists()
     (folder / "db").mkdir()
     with pytest.raises(DatabaseError, match="two classes"):
-        ImageDatabase.create(folder / "db", X, [1] * 10, **small.PARAMS)
+        Database.create(folder / "db", X, [1] * 10, **small.PARAMS)
     with pytest.raises(DatabaseError, match="never finished"):  # the folder was not ours
-        ImageDatabase(folder / "db")
-    assert len(ImageDatabase.create(folder / "db", X, y, **small.PARAMS)) == 10
+        Database(folder / "db")
+    assert len(Database.create(folder / "db", X, y, **small.PARAMS)) == 10
 
 
 def test_a_creation_that_another_one_overtook_takes_nothing_away(folder):
@@ -95,30 +95,30 @@ def test_a_creation_that_another_one_overtook_takes_nothing_away(folder):
 
     with pytest.raises(DatabaseBusy):
         overtaken()
-    assert len(ImageDatabase(folder / "db")) == 60
+    assert len(Database(folder / "db")) == 60
 
 
 def test_an_unknown_index_is_refused_before_anything_is_written(folder):
     with pytest.raises(ValueError, match="index"):
-        ImageDatabase.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": "magic"})
+        Database.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": "magic"})
     assert not (folder / "db").exists()
 
 
 def test_a_server_that_does_not_answer_is_refused_before_anything_is_written(folder):
     index = "milvus+http://127.0.0.1:1/x"
     with pytest.raises(DatabaseError, match=r"127\.0\.0\.1:1"):
-        ImageDatabase.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": index})
+        Database.create(folder / "db", *small.rows(10, seed=0), **{**small.PARAMS, "index": index})
     assert not (folder / "db").exists()
 
 
 def test_no_database(folder):
     with pytest.raises(DatabaseError, match="no database"):
-        ImageDatabase(folder / "nowhere")
+        Database(folder / "nowhere")
 
 
 def test_a_large_collection_is_learned_from_a_sample(folder):
     X, y = small.rows(600, seed=0)
-    db = ImageDatabase.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
+    db = Database.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
     n = db.versions()[0].n_training
     assert 80 <= n <= 130
     assert len(db) == 600
@@ -134,7 +134,7 @@ def test_a_large_collection_is_learned_from_a_sample(folder):
 def test_an_update_of_a_large_collection_reads_only_what_it_learns_from(folder, monkeypatch):
     monkeypatch.setattr("sihash.database.segments.BYTES", 20 * 4 * small.WIDTH)  # segments of 20 vectors
     X, y = small.rows(600, seed=0)
-    db = ImageDatabase.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
+    db = Database.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
     db.add(*small.rows(60, seed=5))
     read = set()
     check = files.check
@@ -159,7 +159,7 @@ def test_files_of_a_search_are_not_all_held_at_once(tmp_path, monkeypatch):
     for k in range(40):
         paths.append(tmp_path / f"{k}.png")
         Image.fromarray(rng.integers(0, 256, (300, 300, 3), dtype=np.uint8)).save(paths[-1])
-    db = ImageDatabase.create(tmp_path / "db", paths[:9], [0, 1, 2] * 3, **small.PARAMS)
+    db = Database.create(tmp_path / "db", paths[:9], [0, 1, 2] * 3, **small.PARAMS)
     size = paths[0].stat().st_size
     monkeypatch.setattr(small.extraction, "_CHUNK_BYTES", 4 * size)
     db.search(paths[:1])
@@ -177,7 +177,7 @@ def test_files_of_a_search_are_not_all_held_at_once(tmp_path, monkeypatch):
 @pytest.mark.parametrize("index", ["exact", "numpy", "faiss"])
 def test_search_agrees_with_brute_force(folder, index):
     X, y = small.rows(60, seed=0)
-    db = ImageDatabase.create(folder / "db", X, y, **{**small.PARAMS, "index": index})
+    db = Database.create(folder / "db", X, y, **{**small.PARAMS, "index": index})
     db.remove([3, 17])
     for query, answer in zip(small.QUERIES, db.search(small.QUERIES, k=7, rank="hamming"), strict=True):
         assert [hit.id for hit in answer.hits] == brute_force(db, query, answer.query_code, 7)
@@ -324,7 +324,7 @@ def test_an_update_from_scratch_equals_a_new_database(db, folder):
     X, y = small.rows(60, seed=0)
     db.remove(range(30, 60))
     assert db.update("relearn").version == 2
-    other = ImageDatabase.create(folder / "other", X[:30], y[:30], **small.PARAMS)
+    other = Database.create(folder / "other", X[:30], y[:30], **small.PARAMS)
     assert [item.code for item in db.items()] == [item.code for item in other.items()]
 
 
@@ -366,8 +366,8 @@ def test_items_added_during_an_update_are_in_the_new_version(db):
 
     def progress(phase, done):
         if phase == "learning" and done == 1.0:
-            ImageDatabase(db.path).add(extra, labels)
-            ImageDatabase(db.path).remove([1])
+            Database(db.path).add(extra, labels)
+            Database(db.path).remove([1])
 
     db.add(*small.rows(9, seed=1))
     db.update(progress=progress)
@@ -389,11 +389,11 @@ def test_compaction_changes_nothing_that_can_be_seen(db):
     db.remove([0, 60, 61, 62])
     db.update()
     before, size = small.seen(db), db.info()["bytes"]
-    other = ImageDatabase(db.path)
+    other = Database(db.path)
     assert small.seen(other) == before
     report = db.compact()
     assert (report.n_dropped, report.segments_before, report.segments_after) == (4, 2, 1)
-    assert small.seen(db) == small.seen(other) == small.seen(ImageDatabase(db.path)) == before
+    assert small.seen(db) == small.seen(other) == small.seen(Database(db.path)) == before
     assert db.info()["bytes"] < size
     assert db.verify() == []
     with pytest.raises(DatabaseError, match="nothing to undo"):
@@ -406,7 +406,7 @@ def test_compaction_changes_nothing_that_can_be_seen(db):
 
 def test_an_update_after_a_compaction_can_still_forget(db, template, folder):
     """What a model was learned from is needed to take it out of the model, though nobody can find it."""
-    other = ImageDatabase(small.copy(template, folder / "other"))
+    other = Database(small.copy(template, folder / "other"))
     for each in (db, other):
         each.remove([0, 5, 7])
     assert db.compact().n_dropped == 0
@@ -417,7 +417,7 @@ def test_an_update_after_a_compaction_can_still_forget(db, template, folder):
         assert each.update().n_forgotten == 3
     assert small.seen(db) == small.seen(other)
     assert db.compact().n_dropped == 3
-    assert small.seen(ImageDatabase(db.path)) == small.seen(other)
+    assert small.seen(Database(db.path)) == small.seen(other)
 
 
 def test_a_collection_that_becomes_empty(db):
@@ -430,7 +430,7 @@ def test_a_collection_that_becomes_empty(db):
     assert db.add(X[:6], y[:6]).added == [60, 61, 62, 63, 64, 65]
     assert len(db.search(small.QUERIES)[0].hits) == 6
     assert db.update("relearn").version == 2
-    assert small.seen(ImageDatabase(db.path)) == small.seen(db)
+    assert small.seen(Database(db.path)) == small.seen(db)
 
 
 def test_a_closed_database_says_so(db):
@@ -440,7 +440,7 @@ def test_a_closed_database_says_so(db):
 
 
 def test_a_reader_survives_a_compaction_in_the_middle_of_its_work(db):
-    reader = ImageDatabase(db.path)
+    reader = Database(db.path)
     calls = []
 
     def work(snapshot):
@@ -455,7 +455,7 @@ def test_a_reader_survives_a_compaction_in_the_middle_of_its_work(db):
 
 
 def test_so_does_one_that_looks_at_all_items(db):
-    reader, looked = ImageDatabase(db.path), []
+    reader, looked = Database(db.path), []
 
     def work(snapshot):
         if not looked:
@@ -471,7 +471,7 @@ def test_so_does_one_that_looks_at_all_items(db):
 
 def test_a_path_may_begin_at_home(db, monkeypatch):
     monkeypatch.setenv("HOME", str(db.path.parent))
-    with ImageDatabase(f"~/{db.path.name}") as opened:
+    with Database(f"~/{db.path.name}") as opened:
         assert len(opened) == 60
 
 
@@ -514,7 +514,7 @@ def test_a_sample_is_from_as_many_classes_as_possible(db, n):
 
 def test_a_folder_of_images(pictures, folder):
     before = {p: p.read_bytes() for p in pictures.rglob("*") if p.is_file()}
-    db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
+    db = Database.create(folder / "db", pictures, **IMAGE_PARAMS)
     assert [(r.name) for r in db.created_.rejected] == ["cat/broken.jpg"]
     assert db.info()["classes"] == {"cat": 6, "dog": 6}
     item = db.item("cat/0.png")
@@ -541,8 +541,8 @@ def test_an_archive_is_the_same_as_its_folder(pictures, folder):
     with zipfile.ZipFile(folder / "all.zip", "w") as archive:
         for path in sorted(pictures.rglob("*.png")):
             archive.write(path, path.relative_to(pictures))
-    from_zip = ImageDatabase.create(folder / "a", folder / "all.zip", thumbnails=False, **IMAGE_PARAMS)
-    from_folder = ImageDatabase.create(folder / "b", pictures, **IMAGE_PARAMS)
+    from_zip = Database.create(folder / "a", folder / "all.zip", thumbnails=False, **IMAGE_PARAMS)
+    from_folder = Database.create(folder / "b", pictures, **IMAGE_PARAMS)
     assert [i.code for i in from_zip.items()] == [i.code for i in from_folder.items()]
     assert from_zip.thumbnail(0) is None
     assert "<img" not in from_zip.search(pictures / "cat" / "1.png", k=2)[0]._repr_html_()
@@ -553,7 +553,7 @@ def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
     """A picture of an earlier block is recognised, progress grows; segments of one block, or of several."""
     monkeypatch.setattr(small.extraction, "_CHUNK_IMAGES", 4)
     monkeypatch.setattr(segments, "rows_of", lambda width: fills)
-    db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
+    db = Database.create(folder / "db", pictures, **IMAGE_PARAMS)
     rng = np.random.RandomState(5)
     new = [rng.randint(0, 255, (30, 30, 3)).astype(np.uint8) for _ in range(9)]
     told = []
@@ -566,7 +566,7 @@ def test_images_in_several_blocks(pictures, folder, monkeypatch, fills):
     assert len(set(reading)) == 3
     assert reading[-1] == 1.0
     paths = [f"{label}/{k}.png" for label in ("cat", "dog") for k in range(6)]
-    found = [item.id for item in ImageDatabase(folder / "db").items(limit=100)]
+    found = [item.id for item in Database(folder / "db").items(limit=100)]
     assert found == [*paths, *range(12, 21)]
     assert verify(folder / "db") == []
 
@@ -585,13 +585,13 @@ def test_labels_from_a_table(pictures, folder, kind):
         table.write_text("file,label\n" + "".join(f"{n},{label}\n" for n, label in wanted.items()))
     else:
         table.write_text("".join(json.dumps({"file": n, "label": v}) + "\n" for n, v in wanted.items()))
-    db = ImageDatabase.create(folder / "db", flat, table, **IMAGE_PARAMS)
+    db = Database.create(folder / "db", flat, table, **IMAGE_PARAMS)
     assert {item.name: item.label for item in db.items() if item.label} == wanted
     assert db.item("cat-0.png").label is None
 
 
 def test_images_from_memory(pictures, folder):
-    db = ImageDatabase.create(folder / "db", pictures, **IMAGE_PARAMS)
+    db = Database.create(folder / "db", pictures, **IMAGE_PARAMS)
     new = Image.fromarray(np.random.RandomState(5).randint(0, 255, (30, 30, 3)).astype(np.uint8))
     report = db.add(
         [new, b"nonsense", pictures / "cat" / "0.png"], ["dog", "dog", "cat"], names=["a", "b", "c"]
@@ -609,7 +609,7 @@ def test_an_export_can_be_made_into_a_database_again(db, folder, ending):
     db.remove([5])
     target = folder / f"out.{ending}"
     db.export(target)
-    other = ImageDatabase.create(folder / "other", target, **small.PARAMS)
+    other = Database.create(folder / "other", target, **small.PARAMS)
     assert [(i.label, i.sha256) for i in other.items()] == [(i.label, i.sha256) for i in db.items()]
     with pytest.raises(DatabaseError, match="parquet"):
         db.export(folder / "out.txt")
@@ -619,7 +619,7 @@ def test_an_npy_file_is_read_with_the_labels_beside_it(folder):
     X, y = small.rows(30, seed=0)
     np.save(folder / "X.npy", X)
     np.save(folder / "X_labels.npy", y)
-    db = ImageDatabase.create(folder / "db", folder / "X.npy", **small.PARAMS)
+    db = Database.create(folder / "db", folder / "X.npy", **small.PARAMS)
     assert [item.label for item in db.items()] == y.tolist()
 
 
@@ -735,7 +735,7 @@ def test_a_commit_between_two_looks_of_a_reader_is_no_damage(db, monkeypatch):
 
 
 def test_readers_follow_writers(db):
-    reader = ImageDatabase(db.path)
+    reader = Database(db.path)
     for change in (
         lambda: db.add(*small.rows(3, seed=1, classes=4)),
         lambda: db.remove([60]),
@@ -750,7 +750,7 @@ def test_readers_follow_writers(db):
 
 
 def test_what_a_service_opens_is_loaded_before_the_first_search(db, monkeypatch):
-    served = ImageDatabase(db.path, background=True)
+    served = Database(db.path, background=True)
     monkeypatch.setattr("sihash.database.reader.Snapshot", None)  # it makes no more of them
     assert [len(answer.hits) for answer in served.search_ids([0, 1], k=3)] == [3, 3]
 
@@ -758,21 +758,21 @@ def test_what_a_service_opens_is_loaded_before_the_first_search(db, monkeypatch)
 def test_damage_is_told_by_the_first_search_not_when_a_service_opens(db):
     for path in (db.path / "segments").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
-    served = ImageDatabase(db.path, background=True)
+    served = Database(db.path, background=True)
     with pytest.raises(CorruptFile):
         served.search(small.QUERIES)
 
 
 def test_a_writer_never_works_with_the_version_before(db):
     """Searches may go on with it while the new one is loaded beside them; an addition must not."""
-    served = ImageDatabase(db.path, background=True)
+    served = Database(db.path, background=True)
     served.search(small.QUERIES)
     db.add(*small.rows(9, seed=1))
     served.search(small.QUERIES)
     db.update()
     X, y = small.rows(3, seed=2)
     served.add(X, y)
-    hasher = ImageDatabase(db.path)._read(lambda snapshot: snapshot.hasher)
+    hasher = Database(db.path)._read(lambda snapshot: snapshot.hasher)
     assert db.version == served.version == 2
     assert [item.code for item in db.items(offset=69)] == [code.tobytes() for code in hasher.transform(X)]
 
@@ -824,7 +824,7 @@ def test_stray_files_stop_nothing_and_are_swept(db):
     theirs = db.path / "segments" / "notes.txt"
     for path in (*ours, theirs):
         path.write_bytes(b"junk")
-    assert len(ImageDatabase(db.path)) == 60
+    assert len(Database(db.path)) == 60
     assert db.verify() == []
     db.remove([1])
     assert not any(path.exists() for path in ours)
@@ -840,11 +840,11 @@ def test_another_format_is_refused(db, made, told):
     catalogue.commit("undo", 1, {}, None)
     catalogue.close()
     with pytest.raises(DatabaseError, match=told):
-        ImageDatabase(db.path)
+        Database(db.path)
 
 
 def use_all(root):
-    database = ImageDatabase(root)
+    database = Database(root)
     small.seen(database)
     database.search_ids([1])
     database.info()

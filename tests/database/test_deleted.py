@@ -14,7 +14,7 @@ import small
 from typer.testing import CliRunner
 
 from sihash.cli import app
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.kernel import normalise
 
 FEWEST = 4  # vectors that an anchor is the mean of, if one of them was removed
@@ -73,7 +73,7 @@ def make(path, **options):
     X, y = small.rows(90, seed=0)
     names = [f"secret-{k}-name" for k in range(90)]
     return (
-        ImageDatabase.create(path, X, y, names=names, **{**small.PARAMS, "n_anchors": 30, **options}),
+        Database.create(path, X, y, names=names, **{**small.PARAMS, "n_anchors": 30, **options}),
         X,
         names,
     )
@@ -107,7 +107,7 @@ def test_nothing_is_left_of_removed_vectors(folder, kind, options):
 def test_most_of_a_collection_can_be_removed(folder):
     """Of a thousand anchors none stays that is made of what went (308 did)."""
     X, y = small.rows(600, seed=0)
-    db = ImageDatabase.create(folder / "db", X, y, **{**small.PARAMS, "n_anchors": 200})
+    db = Database.create(folder / "db", X, y, **{**small.PARAMS, "n_anchors": 200})
     gone = np.setdiff1d(np.arange(600), np.arange(0, 600, 10))
     db.remove(gone.tolist())
     db.update()

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from sihash.database import DatabaseError, ImageDatabase, unseen
+from sihash.database import Database, DatabaseError, unseen
 from sihash.database.findings import FINDING_KINDS
 
 N_CLASSES, PER_CLASS, WIDTH = 8, 40, 24
@@ -26,7 +26,7 @@ def blobs(spread=0.35, seed=0):
 
 
 def made(folder, X, y, **options):
-    return ImageDatabase.create(folder / "db", X, list(y), **{**PARAMS, **options})
+    return Database.create(folder / "db", X, list(y), **{**PARAMS, **options})
 
 
 def of_kind(diagnosis, kind):
@@ -76,7 +76,7 @@ def test_flipped_labels_of_real_data(folder):
     flipped = rng.choice(len(X), round(0.02 * len(X)), replace=False)
     given = y.copy()
     given[flipped] = (y[flipped] + rng.integers(1, 10, len(flipped))) % 10
-    db = ImageDatabase.create(folder / "db", X, given, n_anchors=200)
+    db = Database.create(folder / "db", X, given, n_anchors=200)
     first = of_kind(db.doctor(limit=len(flipped)), "wrong label")
     assert len(set(flipped) & {finding.items[0].id for finding in first}) >= 0.8 * len(flipped)
 
@@ -96,7 +96,7 @@ def test_same_vectors_with_different_labels_are_a_conflict(folder):
     files = [_file(picture, "PNG") for picture in pictures]
     files += [_file(pictures[5], "BMP"), _file(pictures[9], "BMP")]
     labels = [str(label) for label in y] + ["7", str(y[9])]
-    db = ImageDatabase.create(folder / "db", files, labels, features="pixels", **PARAMS)
+    db = Database.create(folder / "db", files, labels, features="pixels", **PARAMS)
     found = db.doctor()
     (conflict,) = of_kind(found, "conflict")
     assert [item.id for item in conflict.items] == [320, 5]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import small
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 CHANGING = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"}
 LOCKS = ("writer.lock", "update.lock")
@@ -84,5 +84,5 @@ def test_the_hook_sees_a_write_past_the_module(db):
     with watched(db.path) as found, open(db.path / "stray", "w"):
         pass
     assert found == [("open", str(db.path / "stray"), False)]
-    with ImageDatabase(db.path) as again:
+    with Database(db.path) as again:
         assert again.verify() == []

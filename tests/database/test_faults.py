@@ -14,7 +14,7 @@ from faulty_disk import FaultyDisk, Killed
 from safetensors import safe_open
 
 from sihash.atomic_file import whole_file
-from sihash.database import DatabaseError, ImageDatabase, files, verify
+from sihash.database import Database, DatabaseError, files, verify
 from sihash.database.catalogue import TABLES, Catalogue
 from sihash.database.files import Disk
 
@@ -39,7 +39,7 @@ CHANGES = {
 def changed(template):
     """A database with something to learn, to undo and to compact; closed."""
     with small.fast_folder() as path:
-        with ImageDatabase(small.copy(template, path / "changed")) as db:
+        with Database(small.copy(template, path / "changed")) as db:
             db.add(*small.rows(6, seed=3))
             db.remove([0, 60])
             db.relabel([4, 5], 2)
@@ -97,7 +97,7 @@ def calls_of(change, root, monkeypatch):
     """How many calls a change makes when nothing fails, and what it leads to."""
     disk = Failing()
     monkeypatch.setattr(files, "disk", disk)
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         change(db)
         monkeypatch.undo()
         return disk.n_calls, small.seen(db)
@@ -110,7 +110,7 @@ def test_the_kth_call_fails(kind, changed, folder, monkeypatch):
     n_calls, after = calls_of(change, small.copy(changed, folder / "clean"), monkeypatch)
     for k, way in product(range(n_calls), range(4 if small.SOAK else 1)):
         root = small.copy(changed, folder / f"{k}-{way}")
-        with ImageDatabase(root) as db:
+        with Database(root) as db:
             before = small.seen(db)
             number, forever = (errno.EIO, errno.ENOSPC)[(k + way) % 2], (k + way) % 4 < 2
             monkeypatch.setattr(files, "disk", Failing(k, number, forever))
@@ -152,7 +152,7 @@ def test_the_catalogue_meets_a_full_disk(kind, changed, folder, monkeypatch):
     """SQLite may grow by ever more pages until the change succeeds."""
     begin = Catalogue.begin
     root = small.copy(changed, folder / "db")
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         before = small.seen(db)
         for room in range(40):
 
@@ -187,7 +187,7 @@ STEPS = {**CHANGES, "reencode": lambda db: db.update(reencode=True)}
 def old_codes(changed):
     """As `changed`, with an update after which nothing was encoded again; closed."""
     with small.fast_folder() as path:
-        with ImageDatabase(small.copy(changed, path / "old")) as db:
+        with Database(small.copy(changed, path / "old")) as db:
             db.update()
         yield path / "old"
 
@@ -202,7 +202,7 @@ def run(change, root, number=None):
     """Let the process be killed, or the power go, at call ``number`` of a change; the disk as it is then."""
     disk, acknowledged = FaultyDisk(root), False
     disk.plan = {} if number is None else {number: Killed()}
-    with disk.in_use(), closing(ImageDatabase(root)) as db:
+    with disk.in_use(), closing(Database(root)) as db:
         try:
             change(db)
             acknowledged = True
@@ -217,7 +217,7 @@ def test_the_power_goes_at_any_call(kind, changed, old_codes, folder):
     change, start = STEPS[kind], old_codes if kind == "reencode" else changed
     clean = in_place(folder, start, "clean")
     states = []
-    with ImageDatabase(clean) as db:
+    with Database(clean) as db:
         states.append(small.seen(db))
         change(db)
         states.append(small.seen(db))
@@ -227,7 +227,7 @@ def test_the_power_goes_at_any_call(kind, changed, old_codes, folder):
         disk, acknowledged = run(change, in_place(folder, start, f"{k}"), k)
         for how in ("kill", "least", "most"):
             image = disk.left(folder / f"{k}" / how, how)
-            with ImageDatabase(image) as db:
+            with Database(image) as db:
                 found = small.seen(db)
                 # Encoding again has a commit for each segment.
                 assert found == after if acknowledged else found in states or kind == "reencode"
@@ -258,13 +258,13 @@ def test_the_power_goes_at_any_call_of_a_creation(folder):
         for how in ("kill", "least", "most"):
             image = disk.left(place / how, how)
             try:
-                ImageDatabase(image).close()
+                Database(image).close()
             except DatabaseError as error:
                 assert not created, "a finished database is gone"
                 if "no database" not in str(error) and "never finished" not in str(error):
                     raise
                 small.make(image, n=12).close()
-            with ImageDatabase(image) as db:
+            with Database(image) as db:
                 assert small.seen(db) == expected
                 assert verify(image) == []
         shutil.rmtree(place)
@@ -342,7 +342,7 @@ def test_a_second_kill_inside_recovery(kind, changed, old_codes, folder):
         if not was_done(db):
             change(db)
 
-    with ImageDatabase(start) as db:
+    with Database(start) as db:
         first = db.info()["operation"]
 
     def was_done(db):
@@ -359,7 +359,7 @@ def test_a_second_kill_inside_recovery(kind, changed, old_codes, folder):
             (place := folder / f"{k}" / f"{again}").mkdir()
             second, acknowledged = run(go_on, disk.left(place / "db", ("kill", "least")[again % 2]), again)
             image = second.left(place / "left", ("least", "most", "kill")[again % 3])
-            with ImageDatabase(image) as db:
+            with Database(image) as db:
                 go_on(db)
             assert committed(image) == expected
             assert verify(image) == []

@@ -11,7 +11,7 @@ import pytest
 import small
 from PIL import Image
 
-from sihash.database import DatabaseError, IdTaken, ImageDatabase, NoSuchItem, verify
+from sihash.database import Database, DatabaseError, IdTaken, NoSuchItem, verify
 from sihash.database.ids import folded, plain_ids
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
@@ -22,7 +22,7 @@ COLUMNS = {"price": [k / 2 for k in range(60)], "colour": ["red", "blue", None] 
 
 @pytest.fixture
 def shop(folder):
-    with ImageDatabase.create(folder / "shop", X, Y, ids=IDS, columns=COLUMNS, **small.PARAMS) as database:
+    with Database.create(folder / "shop", X, Y, ids=IDS, columns=COLUMNS, **small.PARAMS) as database:
         yield database
 
 
@@ -62,7 +62,7 @@ def test_ids_and_columns_come_back_everywhere(shop):
     shop.undo()
     assert shop.remove_classes([2]).removed == IDS[2::3]
     shop.compact()
-    with ImageDatabase(shop.path) as again:
+    with Database(shop.path) as again:
         assert state(again) == state(shop)
         assert [i.id for i in again.items(limit=3)] == ["sku-0", "sku-1", "sku-3"]
 
@@ -91,7 +91,7 @@ def test_text_stands_for_the_id_that_is_written_so(shop, db):
 
 def test_numbers_as_ids_are_not_the_numbers_of_the_database(folder):
     ids = [100 + 2 * k for k in range(60)]
-    with ImageDatabase.create(folder / "db", X, Y, ids=np.array(ids), **small.PARAMS) as db:
+    with Database.create(folder / "db", X, Y, ids=np.array(ids), **small.PARAMS) as db:
         assert db.item(100).sha256 == db.items(limit=1)[0].sha256
         with pytest.raises(NoSuchItem):
             db.item(0)
@@ -217,7 +217,7 @@ def photos(folder):
 
 
 def test_paths_are_the_ids_of_files(photos, folder):
-    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+    with Database.create(folder / "db", photos, **IMAGE_PARAMS) as db:
         assert [i.id for i in db.items(limit=2)] == ["cat/0.png", "cat/10.png"]
         assert db.thumbnail("cat/0.png")[:3] == b"\xff\xd8\xff"
         assert db.thumbnail("cat/1.png") is None
@@ -240,13 +240,13 @@ def test_paths_are_the_ids_of_files(photos, folder):
         archive.writestr("cat/0.png", png(0))
         archive.writestr("cat/x.png", png(0))
         archive.writestr("dog/y.png", png(1))
-    with ImageDatabase.create(folder / "zipped", folder / "all.zip", **IMAGE_PARAMS) as db:
+    with Database.create(folder / "zipped", folder / "all.zip", **IMAGE_PARAMS) as db:
         assert db.created_.added == ["cat/0.png", "dog/y.png"]  # equal files of a folder are one item
         assert db.created_.skipped == ["cat/x.png"]
 
 
 def test_a_second_folder_with_the_same_names(photos, folder):
-    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+    with Database.create(folder / "db", photos, **IMAGE_PARAMS) as db:
         for k, path in enumerate(sorted(photos.rglob("*.png"))):
             path.write_bytes(png(200 + k))
         unchanged(db, lambda: db.add(photos), IdTaken, "--prefix")
@@ -262,7 +262,7 @@ def test_a_second_folder_with_the_same_names(photos, folder):
 @pytest.mark.parametrize("moved", ["cat/3 old.png", "cat/50.png"])
 def test_a_file_that_moved_while_another_took_its_place_is_not_lost(photos, folder, moved):
     """Whether it comes before or after the one that replaces it."""
-    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+    with Database.create(folder / "db", photos, **IMAGE_PARAMS) as db:
         old = db.item("cat/4.png").sha256
         (photos / "cat" / "4.png").rename(photos / moved)
         (photos / "cat" / "4.png").write_bytes(png(100))
@@ -274,14 +274,14 @@ def test_a_file_that_moved_while_another_took_its_place_is_not_lost(photos, fold
 
 def test_paths_that_are_no_text_are_spelt_out(photos, folder):
     (photos / "cat" / "\udcff.png").write_bytes(png(50))
-    with ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS) as db:
+    with Database.create(folder / "db", photos, **IMAGE_PARAMS) as db:
         assert db.item("cat/\\xff.png").label == "cat"
 
 
 def test_files_that_differ_only_in_case_are_refused(photos, folder):
     (photos / "cat" / "0.PNG").write_bytes(png(50))
     with pytest.raises(DatabaseError, match=r"'cat/0.PNG' and 'cat/0.png' differ only in case"):
-        ImageDatabase.create(folder / "db", photos, **IMAGE_PARAMS)
+        Database.create(folder / "db", photos, **IMAGE_PARAMS)
     assert not (folder / "db").exists()
 
 
@@ -299,15 +299,13 @@ def test_a_table_beside_a_folder_says_ids_and_columns(photos, folder):
     csv.write_text("file,label,id,stars\n" + "".join(",".join(map(str, r.values())) + "\n" for r in rows))
     lines.write_text("".join(json.dumps(r) + "\n" for r in rows))
     for table in (csv, lines):
-        with ImageDatabase.create(folder / table.suffix, photos, table, **IMAGE_PARAMS) as db:
+        with Database.create(folder / table.suffix, photos, table, **IMAGE_PARAMS) as db:
             assert {i.id: i.columns for i in db.items()} == {f"p{k}": {"stars": k} for k in range(12)}
-    with ImageDatabase.create(
-        folder / "some", photos, csv, ids="stars", columns=["id"], **IMAGE_PARAMS
-    ) as db:
+    with Database.create(folder / "some", photos, csv, ids="stars", columns=["id"], **IMAGE_PARAMS) as db:
         assert db.item(3).columns == {"id": "p3"}
     csv.write_text("file,label,id\ncat/0.png,cat,a\n")
     with pytest.raises(DatabaseError, match="but none for"):
-        ImageDatabase.create(folder / "none", photos, csv, **IMAGE_PARAMS)
+        Database.create(folder / "none", photos, csv, **IMAGE_PARAMS)
 
 
 def test_a_table_of_files_is_a_source(photos, folder):
@@ -317,7 +315,7 @@ def test_a_table_of_files_is_a_source(photos, folder):
         + "".join(f"{('cat', 'dog')[k % 2]}/{k}.png,{k % 2},{k}.5,0{k}\n" for k in range(12))
         + "cat/missing.png,0,,\n"
     )
-    with ImageDatabase.create(folder / "db", table, **IMAGE_PARAMS) as db:
+    with Database.create(folder / "db", table, **IMAGE_PARAMS) as db:
         item = db.item("cat/2.png")
         assert (item.label, item.columns) == (0, {"price": 2.5, "zip": "02"})
         assert item.path == str(photos / "cat" / "2.png")
@@ -353,7 +351,7 @@ def test_ids_and_columns_of_a_table(folder, ending):
     for ids in ("id", "sku"):
         path = write_table(folder / f"{ids}.{ending}", ids)
         wanted = None if ids == "id" else ids
-        with ImageDatabase.create(folder / f"{ids}-db", path, ids=wanted, **small.PARAMS) as db:
+        with Database.create(folder / f"{ids}-db", path, ids=wanted, **small.PARAMS) as db:
             assert [(i.id, i.label, i.columns) for i in db.items(limit=100)] == expected
             assert db.items(limit=1)[0].name == "r0"
             assert len(db.add(path, ids=wanted).skipped) == 60
@@ -369,7 +367,7 @@ def test_a_column_of_two_kinds_is_one_sentence(folder, second):
     rows[1] = rows[1].replace('"size": "a"', f'"size": {second}')
     (folder / "t.jsonl").write_text("\n".join(rows))
     with pytest.raises(DatabaseError, match=r"[Cc]olumn 'size'"):
-        ImageDatabase.create(folder / "db", folder / "t.jsonl", **small.PARAMS)
+        Database.create(folder / "db", folder / "t.jsonl", **small.PARAMS)
     assert not (folder / "db").exists()
 
 
@@ -377,7 +375,7 @@ def test_a_label_that_is_a_list_in_one_row_and_text_in_the_next_is_one_sentence(
     rows = [{"vector": X[k].tolist(), "label": ["a", "b"] if k == 3 else "a"} for k in range(10)]
     (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(DatabaseError, match=r"[Ll]abel"):
-        ImageDatabase.create(folder / "db", folder / "t.jsonl", **small.PARAMS)
+        Database.create(folder / "db", folder / "t.jsonl", **small.PARAMS)
     assert not (folder / "db").exists()
 
 
@@ -400,7 +398,7 @@ def test_a_label_that_is_a_list_in_one_row_and_text_in_the_next_is_one_sentence(
 def test_what_is_wrong_with_a_table_is_said(folder, name, content, message):
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(ValueError, match=message):
-        ImageDatabase.create(folder / "db", folder / name, **small.PARAMS)
+        Database.create(folder / "db", folder / name, **small.PARAMS)
     assert not (folder / "db").exists()
 
 
@@ -476,7 +474,7 @@ def test_a_column_that_came_by_mistake_goes_with_its_addition(shop):
 @pytest.mark.parametrize("index", ["exact", "numpy", "faiss", "auto"])
 def test_a_filter_holds_on_every_index(folder, index):
     params = {**small.PARAMS, "index": index}
-    with ImageDatabase.create(folder / "db", X, Y, ids=IDS, columns=COLUMNS, **params) as db:
+    with Database.create(folder / "db", X, Y, ids=IDS, columns=COLUMNS, **params) as db:
         for where in ("price < 20", "price >= 3 and price < 9", "colour = 'red'"):
             expected = [item.id for item in db.items(limit=1000, where=where)]
             assert 0 < len(expected) < len(X)

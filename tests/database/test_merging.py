@@ -9,7 +9,7 @@ import pytest
 import small
 from test_faults import Failing
 
-from sihash.database import DatabaseError, ImageDatabase, files, verify
+from sihash.database import Database, DatabaseError, files, verify
 
 X, Y = small.rows(60, seed=0)
 
@@ -26,10 +26,10 @@ def rows(db):
 @pytest.fixture
 def two(template, folder):
     """Copies of one database that went their own ways; closed."""
-    with ImageDatabase(small.copy(template, folder / "a")) as a:
+    with Database(small.copy(template, folder / "a")) as a:
         a.add(*small.rows(6, seed=1, classes=4))
         a.remove([3, 7])
-    with ImageDatabase(small.copy(template, folder / "b")) as b:
+    with Database(small.copy(template, folder / "b")) as b:
         b.add(*small.rows(4, seed=2, classes=6), names=["n0", "n1", "n2", "n3"])
         b.add(small.rows(6, seed=1, classes=4)[0][:2], [0, 1])
         b.remove([5, 7])
@@ -37,8 +37,8 @@ def two(template, folder):
 
 
 def test_the_union_is_found_and_learned_from(two, folder):
-    a, b = (ImageDatabase(path) for path in two)
-    with ImageDatabase.merge(folder / "c", *two) as c:
+    a, b = (Database(path) for path in two)
+    with Database.merge(folder / "c", *two) as c:
         assert rows(c) == sorted(set(rows(a)) | set(rows(b)))
         assert c.merged_.n_first == len(a)
         assert len(c) == len(a) + c.merged_.n_second
@@ -65,15 +65,15 @@ def test_the_union_is_found_and_learned_from(two, folder):
 
 def test_versions_and_undoing_start_with_the_merged_database(two, folder):
     for path in two:
-        with ImageDatabase(path) as db:
+        with Database(path) as db:
             db.remove([i.id for i in db.items(limit=100) if i.id >= 60])
             db.compact()
     shutil.rmtree(two[1])
-    with ImageDatabase(two[0]) as a:
+    with Database(two[0]) as a:
         a.add(*small.rows(3, seed=5))
         a.update()
         shutil.copytree(two[0], two[1])
-    with ImageDatabase.merge(folder / "c", *two) as c:
+    with Database.merge(folder / "c", *two) as c:
         assert c.version == 2
         assert [(v.number, v.current) for v in c.versions()] == [(2, True)]
         with pytest.raises(DatabaseError, match="nothing to undo"):
@@ -85,7 +85,7 @@ def test_versions_and_undoing_start_with_the_merged_database(two, folder):
 
 
 def shop(path, ids, X, Y, columns=None):
-    return ImageDatabase.create(path, X, Y, ids=ids, columns=columns, **small.PARAMS)
+    return Database.create(path, X, Y, ids=ids, columns=columns, **small.PARAMS)
 
 
 @pytest.fixture
@@ -99,14 +99,14 @@ NEW, _ = small.rows(4, seed=9)
 
 
 def test_ids_and_columns_stay(shops, folder):
-    with ImageDatabase(shops[0]) as a, ImageDatabase(shops[1]) as b:
+    with Database(shops[0]) as a, Database(shops[1]) as b:
         a.add(NEW[:2], [0, 1], ids=["x", "y"], columns={"n": [1, 2]})
         b.add(
             NEW[1:], [1, None, "other"], ids=["y", "z", 7], columns={"n": [2, 3, 4], "m": [None, "t", None]}
         )
         a.remove(["s3"])
         expected = everything(b) | everything(a)
-        with ImageDatabase.merge(folder / "c", *shops) as c:
+        with Database.merge(folder / "c", *shops) as c:
             assert everything(c) == expected  # s3 is back: the second has it
             assert c.info()["columns"] == {"n": "number", "m": "text"}
             assert [i.id for i in c.items(where="n = 3")] == ["s3", "z"]
@@ -128,43 +128,43 @@ def test_ids_and_columns_stay(shops, folder):
     ],
 )
 def test_what_cannot_be_put_together_is_named(shops, folder, change, message):
-    with ImageDatabase(shops[0]) as a, ImageDatabase(shops[1]) as b:
+    with Database(shops[0]) as a, Database(shops[1]) as b:
         a.add(NEW[:1], [0], ids=["x"], columns={"n": [1]})
         a.add(NEW[3:], [0], ids=["k"], columns={"k": [1]})
         change(b)
     with pytest.raises(DatabaseError, match=message):
-        ImageDatabase.merge(folder / "c", *shops)
+        Database.merge(folder / "c", *shops)
     assert not (folder / "c").exists()
 
 
 def test_items_without_ids_that_differ_in_their_label_are_named(template, folder):
     paths = [small.copy(template, folder / name) for name in "ab"]
     for path, label in zip(paths, [0, 1], strict=True):
-        with ImageDatabase(path) as db:
+        with Database(path) as db:
             db.add(NEW[:1], [label], names=["the one"])
     with pytest.raises(DatabaseError, match=r"an item like 'the one' \(id 60\)"):
-        ImageDatabase.merge(folder / "c", *paths)
+        Database.merge(folder / "c", *paths)
 
 
 def test_a_database_and_itself(shops, folder):
     """Also where one content is there under an id, and without one."""
-    with ImageDatabase(shops[0]) as a:
+    with Database(shops[0]) as a:
         a.add(NEW[:2], [0, 1])
         a.add(NEW[:1], [1], ids=["x"], columns={"n": [1]})
         expected = everything(a)
-    with ImageDatabase.merge(folder / "c", shops[0], shops[0]) as c:
+    with Database.merge(folder / "c", shops[0], shops[0]) as c:
         assert everything(c) == expected
         assert (c.merged_.n_second, len(c.merged_.skipped)) == (0, 63)
 
 
 def test_databases_that_were_learned_apart_are_told_what_to_do(db, folder):
-    other = ImageDatabase.create(folder / "other", *small.rows(60, seed=5), **small.PARAMS)
+    other = Database.create(folder / "other", *small.rows(60, seed=5), **small.PARAMS)
     with pytest.raises(DatabaseError, match=r"were learned apart.*sihash export, sihash add.* update it\."):
-        ImageDatabase.merge(folder / "c", db.path, other.path)
+        Database.merge(folder / "c", db.path, other.path)
     with pytest.raises(DatabaseError, match="no database"):
-        ImageDatabase.merge(folder / "c", db.path, folder / "nothing")
+        Database.merge(folder / "c", db.path, folder / "nothing")
     with pytest.raises(DatabaseError, match="already holds a database"):
-        ImageDatabase.merge(other.path, db.path, db.path)
+        Database.merge(other.path, db.path, db.path)
     assert not (folder / "c").exists()
 
 
@@ -172,13 +172,13 @@ def test_thumbnails_come_along(folder):
     rng = np.random.RandomState(0)
     images = [rng.randint(0, 255, (30, 30, 3)).astype(np.uint8) for _ in range(14)]
     params = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
-    with ImageDatabase.create(folder / "a", images[:12], [0, 1] * 6, **params) as a:
+    with Database.create(folder / "a", images[:12], [0, 1] * 6, **params) as a:
         shutil.copytree(folder / "a", folder / "b")
         a.add(images[12:13], 0)
-    with ImageDatabase(folder / "b") as b:
+    with Database(folder / "b") as b:
         b.add(images[13:], 1)
         expected = b.thumbnail(12)
-    with ImageDatabase.merge(folder / "c", folder / "a", folder / "b") as c:
+    with Database.merge(folder / "c", folder / "a", folder / "b") as c:
         assert c.thumbnail(13) == expected
         assert len(c) == 14
 
@@ -187,34 +187,34 @@ def test_every_call_of_a_merge_may_fail(two, folder, monkeypatch):
     """Whole, or not at all; and then again in the same place."""
     disk = Failing()
     monkeypatch.setattr(files, "disk", disk)
-    expected = small.seen(ImageDatabase.merge(folder / "clean", *two))
+    expected = small.seen(Database.merge(folder / "clean", *two))
     monkeypatch.undo()
     for k in range(0, disk.n_calls, 1 if small.SOAK else 3):
         monkeypatch.setattr(files, "disk", Failing(k))
         with pytest.raises(DatabaseError):
-            ImageDatabase.merge(folder / f"{k}", *two)
+            Database.merge(folder / f"{k}", *two)
         monkeypatch.undo()
-        with ImageDatabase.merge(folder / f"{k}", *two) as db:
+        with Database.merge(folder / f"{k}", *two) as db:
             assert small.seen(db) == expected
             assert verify(db.path) == []
         shutil.rmtree(folder / f"{k}")
 
 
 def test_labels_that_were_changed_are_merged(two, folder):
-    with ImageDatabase(two[0]) as a, ImageDatabase(two[1]) as b:
+    with Database(two[0]) as a, Database(two[1]) as b:
         for db in (a, b):
             db.relabel([10], "both")
         a.relabel([65], "first")
         b.relabel([61], None)
         expected = sorted(set(rows(a)) | set(rows(b)))
-    with ImageDatabase.merge(folder / "c", *two) as c:
+    with Database.merge(folder / "c", *two) as c:
         assert rows(c) == expected
         assert c.item(10).label == "both"
         assert c.item(65).label == "first"
         assert verify(c.path) == []
         c.compact()
         assert rows(c) == expected
-    with ImageDatabase(two[1]) as b:
+    with Database(two[1]) as b:
         b.relabel([11], "second")
     with pytest.raises(DatabaseError, match="differ in content, label or columns"):
-        ImageDatabase.merge(folder / "d", *two)
+        Database.merge(folder / "d", *two)

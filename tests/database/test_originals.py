@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sihash.database import ImageDatabase, NoSuchItem
+from sihash.database import Database, NoSuchItem
 from sihash.database.originals import MAX_BYTES, unchanged
 
 
@@ -25,7 +25,7 @@ def pictures(folder):
 
 
 def test_an_item_of_a_folder_has_its_file(pictures, folder):
-    with ImageDatabase.create(folder / "db", pictures, n_bits=8, n_anchors=4) as db:
+    with Database.create(folder / "db", pictures, n_bits=8, n_anchors=4) as db:
         for item in db.items():
             assert db.original(item.id) == (pictures / item.name).read_bytes()
         with pytest.raises(NoSuchItem):
@@ -36,7 +36,7 @@ def test_an_item_of_a_folder_has_its_file(pictures, folder):
 
 @pytest.mark.parametrize("change", ["gone", "altered", "another", "pipe", "folder", "huge"])
 def test_what_is_not_what_it_was_is_not_handed_out(pictures, folder, change):
-    with ImageDatabase.create(folder / "db", pictures, n_bits=8, n_anchors=4) as db:
+    with Database.create(folder / "db", pictures, n_bits=8, n_anchors=4) as db:
         path, other = pictures / "cat" / "0.png", pictures / "cat" / "1.png"
         content = path.read_bytes()
         path.unlink()

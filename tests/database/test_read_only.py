@@ -11,7 +11,7 @@ import traceback
 import pytest
 import small
 
-from sihash.database import DatabaseError, ImageDatabase, lock, verify
+from sihash.database import Database, DatabaseError, lock, verify
 from sihash.database.catalogue import FILE
 from sihash.database.watched_file import OpenedFile
 
@@ -64,7 +64,7 @@ def root(template, folder):
 
 def leave(root, left):
     """What a writer beside a reader leaves, or what a writer alone does."""
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         db.remove([1])
         db.undo()
     assert (root / f"{FILE}-shm").exists()
@@ -82,7 +82,7 @@ def test_a_reader_without_permission_to_write_follows(root, left):
     def see(n, version):
         def step():
             if not opened:
-                opened.append(ImageDatabase(root))
+                opened.append(Database(root))
             assert (len(opened[0]), opened[0].version) == (n, version)
             assert opened[0].search(small.QUERIES[:1], classes=[1])[0].version == version
             assert len(opened[0].items(limit=100)) == n
@@ -93,13 +93,13 @@ def test_a_reader_without_permission_to_write_follows(root, left):
     nobody = Nobody(*steps)  # before this process opens anything: SQLite's locks do not survive a fork
     leave(root, left)
     nobody.step()
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         CHANGES["add"](db)
     nobody.step()
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         db.update("relearn")
     nobody.step()
-    with ImageDatabase(root) as db:
+    with Database(root) as db:
         db.remove([1, 2])
     nobody.step()
     nobody.end()
@@ -114,7 +114,7 @@ def test_a_log_that_comes_or_goes_while_a_reader_opens(root, left, monkeypatch):
     monkeypatch.setattr(OpenedFile, "_has_log", lambda self: first.pop() if first else has_log(self))
 
     def opens():
-        with ImageDatabase(root) as db:
+        with Database(root) as db:
             assert len(db) == 60
             assert db._reader.catalogue._opened.immutable == (left == "nothing")
 
@@ -128,7 +128,7 @@ def test_a_log_that_comes_or_goes_while_a_reader_opens(root, left, monkeypatch):
 @pytest.mark.parametrize("kind", CHANGES)
 def test_changes_without_permission(kind, root):
     def refused():
-        with ImageDatabase(root) as db, pytest.raises(DatabaseError, match="Permission denied"):
+        with Database(root) as db, pytest.raises(DatabaseError, match="Permission denied"):
             CHANGES[kind](db)
 
     nobody = Nobody(refused)
@@ -145,7 +145,7 @@ def test_a_mount_that_is_read_only(root, folder):
     try:
         shutil.copytree(root, place / "db")
         subprocess.run(["mount", "-o", "remount,ro", place], check=True)
-        with ImageDatabase(place / "db") as db:
+        with Database(place / "db") as db:
             assert len(db.search(small.QUERIES[:1])[0].hits) == 10
             for change in CHANGES.values():
                 with pytest.raises(DatabaseError, match="Read-only file system"):

@@ -8,7 +8,7 @@ import small
 from sklearn.datasets import load_digits
 
 from sihash import SIH
-from sihash.database import DatabaseError, IdTaken, ImageDatabase, NoSuchItem, verify
+from sihash.database import Database, DatabaseError, IdTaken, NoSuchItem, verify
 
 
 def labels_of(db):
@@ -16,7 +16,7 @@ def labels_of(db):
 
 
 def test_everything_sees_the_new_label_at_once(db, folder):
-    reader = ImageDatabase(db.path)
+    reader = Database(db.path)
     reader.search(small.QUERIES)  # it has a snapshot to bring along
     report = db.relabel([0, 3], "new")
     assert (report.relabelled, report.label) == ([0, 3], "new")
@@ -25,7 +25,7 @@ def test_everything_sees_the_new_label_at_once(db, folder):
     assert (
         dict(zip(exported["id"].tolist(), exported["y"].tolist(), strict=True))[3] == '"new"'
     )  # as JSON, beside numbers
-    for each in (db, reader, ImageDatabase(db.path)):
+    for each in (db, reader, Database(db.path)):
         assert each.item(3).label == "new"
         assert each.labels() == [0, 1, 2, "new"]
         assert [item.id for item in each.items(classes=["new"])] == [0, 3]
@@ -65,7 +65,7 @@ def test_undo_gives_the_labels_back_one_relabelling_after_the_other(db):
     db.relabel([2, 3], "x")
     for before in (second, first):
         assert db.undo().undone == "relabel"
-        assert labels_of(db) == before == labels_of(ImageDatabase(db.path))
+        assert labels_of(db) == before == labels_of(Database(db.path))
     assert db.info()["n_waiting"] == 0
 
 
@@ -122,7 +122,7 @@ def test_an_update_undone_waits_for_the_label_again(db):
 def test_a_label_given_during_an_update_is_learned_by_the_next(db):
     def at_once(phase, done):
         if phase == "ranking" and done == 0:
-            ImageDatabase(db.path).relabel([9], 2)
+            Database(db.path).relabel([9], 2)
 
     db.add(*small.rows(6, seed=3))
     db.update(progress=at_once)
@@ -137,7 +137,7 @@ def test_a_compaction_keeps_the_labels_and_drops_the_overlay(db):
     db.remove([61])
     seen = small.seen(db)
     db.compact()
-    assert small.seen(db) == seen == small.seen(ImageDatabase(db.path))
+    assert small.seen(db) == seen == small.seen(Database(db.path))
     catalogue = db._reader.catalogue
     assert catalogue.rows("relabelled") == []
     number = db._read(lambda s: s.classes).number_of(("x",))
@@ -161,7 +161,7 @@ def test_what_comes_again_is_held_against_the_label_of_now(db):
 def test_codes_are_made_again_where_many_items_got_other_labels(tmp_path):
     """A label set has a word of its own, so the codes of before would lie far from those of new queries."""
     X, y = load_digits(return_X_y=True)
-    db = ImageDatabase.create(tmp_path / "db", X[:600], [[int(k)] for k in y[:600]], n_bits=32, n_anchors=100)
+    db = Database.create(tmp_path / "db", X[:600], [[int(k)] for k in y[:600]], n_bits=32, n_anchors=100)
 
     def right():
         answers = db.search(X[600:800], k=10, rank="hamming")

@@ -8,7 +8,7 @@ import threading
 import pytest
 import small
 
-from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, ImageDatabase, updating, verify
+from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, updating, verify
 from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.writer import Writer
 
@@ -32,16 +32,16 @@ def lived_in(db, folder):
 @pytest.mark.parametrize("background", [False, True])
 def test_an_open_handle_follows_a_restored_copy(lived_in, background):
     db, copy = lived_in
-    with ImageDatabase(db.path, background=background) as handle:
+    with Database(db.path, background=background) as handle:
         assert handle.search(small.QUERIES[:1], classes=[1])[0].version == 2
-        with ImageDatabase(copy) as before:
+        with Database(copy) as before:
             expected = small.seen(before)
         exchange(db.path, copy)
         assert small.seen(handle) == expected
         assert handle.add(*small.rows(6, seed=4)).version == 1
         assert handle.search(small.QUERIES[:1], classes=[1])[0].version == 1
         assert verify(handle.path) == verify(handle.path.with_name("old")) == []
-        with ImageDatabase(handle.path) as fresh:
+        with Database(handle.path) as fresh:
             assert small.seen(fresh) == small.seen(handle)
             assert len(fresh) == 66
 
@@ -49,20 +49,20 @@ def test_an_open_handle_follows_a_restored_copy(lived_in, background):
 @pytest.mark.parametrize("change", ["add", "remove", "undo", "update", "compact"])
 def test_every_change_through_an_open_handle_is_one_of_the_copy(lived_in, change):
     db, copy = lived_in
-    with ImageDatabase(copy) as other:
+    with Database(copy) as other:
         other.add(*small.rows(6, seed=5))
     arguments = {"add": small.rows(3, seed=6), "remove": ([1],)}.get(change, ())
     exchange(db.path, copy)
     getattr(db, change)(*arguments)
     assert verify(db.path) == verify(db.path.with_name("old")) == []
-    with ImageDatabase(db.path) as fresh, ImageDatabase(db.path.with_name("old")) as old:
+    with Database(db.path) as fresh, Database(db.path.with_name("old")) as old:
         assert small.seen(fresh) == small.seen(db)
         assert old.version == 2
 
 
 def test_a_copy_with_other_features_is_followed(db, folder):
     X, y = small.rows(60, seed=7)
-    ImageDatabase.create(folder / "copy", X[:, :5], y, **small.PARAMS).close()
+    Database.create(folder / "copy", X[:, :5], y, **small.PARAMS).close()
     exchange(db.path, folder / "copy")
     assert len(db.search(small.QUERIES[:, :5])) == 4
     with pytest.raises(DatabaseError, match="vectors of 5 numbers"):
@@ -82,7 +82,7 @@ def test_a_copy_that_comes_in_the_middle_of_a_change_is_left_alone(
     db, copy = lived_in
     db.add(*small.rows(6, seed=5))
     before = small.seen(db)
-    with ImageDatabase(copy) as other:
+    with Database(copy) as other:
         expected = small.seen(other)
     once = [lambda: exchange(db.path, copy)]
     original = getattr(place, name)
@@ -98,7 +98,7 @@ def test_a_copy_that_comes_in_the_middle_of_a_change_is_left_alone(
         CHANGES[change](db)
     assert small.seen(db) == expected
     assert verify(db.path) == verify(db.path.with_name("old")) == []
-    with ImageDatabase(db.path.with_name("old")) as old:
+    with Database(db.path.with_name("old")) as old:
         assert small.seen(old) == before
 
 
@@ -106,7 +106,7 @@ def test_a_search_in_the_middle_of_which_a_copy_comes_is_of_one_of_them(lived_in
     db, copy = lived_in
     expected = []
     for each in (db.path, copy):
-        with ImageDatabase(each) as other:
+        with Database(each) as other:
             expected.append(other.search(small.QUERIES, classes=[1], rank="hamming"))
     once = [lambda: exchange(db.path, copy)]
     items = Catalogue.items
@@ -117,7 +117,7 @@ def test_a_search_in_the_middle_of_which_a_copy_comes_is_of_one_of_them(lived_in
         return items(self, ids)
 
     monkeypatch.setattr(Catalogue, "items", slow)
-    with ImageDatabase(db.path) as handle:
+    with Database(db.path) as handle:
         assert handle.search(small.QUERIES, classes=[1], rank="hamming") in expected
         assert handle.search(small.QUERIES, classes=[1], rank="hamming") == expected[1]
 
@@ -172,8 +172,8 @@ def test_the_current_folder_may_change(template, folder, monkeypatch):
     (folder / "other").mkdir()
     monkeypatch.chdir(folder)
     with (
-        ImageDatabase("db") as db,
-        ImageDatabase.create("made", *small.rows(30, seed=0), **small.PARAMS) as made,
+        Database("db") as db,
+        Database.create("made", *small.rows(30, seed=0), **small.PARAMS) as made,
     ):
         monkeypatch.chdir(folder / "other")
         for each, n in ((db, 60), (made, 30)):
@@ -208,8 +208,8 @@ def test_files_that_are_not_named_are_missed(lived_in, kind):
     assert [problem.file for problem in problems] == [FILE]
     assert f"names no {kind}" in problems[0].reason
     if kind not in ("training-state", "training"):
-        with ImageDatabase(db.path) as opened, pytest.raises(CorruptFile, match=f"names no {kind}"):
+        with Database(db.path) as opened, pytest.raises(CorruptFile, match=f"names no {kind}"):
             opened.search(small.QUERIES)
     elif kind == "training-state":
-        with ImageDatabase(db.path) as opened, pytest.raises(CorruptFile, match="names no training-state"):
+        with Database(db.path) as opened, pytest.raises(CorruptFile, match="names no training-state"):
             opened.update()

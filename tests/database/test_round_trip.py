@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import small
 
-from sihash.database import DatabaseError, ImageDatabase
+from sihash.database import Database, DatabaseError
 from sihash.database.sources import open_source
 
 X, Y = small.rows(60, seed=0)
@@ -53,7 +53,7 @@ def collections():
 @pytest.mark.parametrize("kind", collections())
 def test_an_export_gives_the_same_collection(folder, kind, ending):
     labels, said = collections()[kind]
-    with ImageDatabase.create(folder / "db", X, labels, **said, **small.PARAMS) as db:
+    with Database.create(folder / "db", X, labels, **said, **small.PARAMS) as db:
         more = {} if "ids" not in said else {"ids": ["extra-1", "extra-2"]}
         if kind != "ids that are numbers":
             db.add(small.rows(2, seed=1)[0], [None, None], **more)
@@ -61,7 +61,7 @@ def test_an_export_gives_the_same_collection(folder, kind, ending):
         db.export(folder / f"out.{ending}")
         expected, info = everything(db), db.info()
         # Into another database, and once more into the one that it came from.
-        with ImageDatabase.create(folder / "new", folder / f"out.{ending}", **small.PARAMS) as new:
+        with Database.create(folder / "new", folder / f"out.{ending}", **small.PARAMS) as new:
             assert everything(new) == expected
             for fact in ("n_items", "n_unlabelled", "columns"):
                 assert new.info()[fact] == info[fact]
@@ -75,7 +75,7 @@ def test_an_export_gives_the_same_collection(folder, kind, ending):
 
 def test_an_export_after_changes(folder):
     """Columns that came later, whole numbers that became fractions, segments of every kind."""
-    with ImageDatabase.create(folder / "db", X, Y, columns={"a": [1] * 60}, **small.PARAMS) as db:
+    with Database.create(folder / "db", X, Y, columns={"a": [1] * 60}, **small.PARAMS) as db:
         db.add(small.rows(3, seed=1)[0], columns={"a": [0.5, 1.0, None], "b": ["x", None, "y"]})
         db.remove([0, 61])
         db.update()
@@ -93,7 +93,7 @@ def test_an_npz_file_does_not_give_every_item_the_room_of_the_longest_text(folde
 
     monkeypatch.setattr(exporting, "MOST_TEXT", 10_000)
     text = ["x" * 1000, *["y"] * 59]
-    with ImageDatabase.create(folder / "db", X, Y, columns={"a": text}, **small.PARAMS) as db:
+    with Database.create(folder / "db", X, Y, columns={"a": text}, **small.PARAMS) as db:
         with pytest.raises(DatabaseError, match="Column 'a' has a text of 1,000 characters"):
             db.export(folder / "out.npz")
         assert not (folder / "out.npz").exists()
@@ -116,7 +116,7 @@ def test_an_npz_file_does_not_give_every_item_the_room_of_the_longest_text(folde
 def test_labels_beside_class_names_are_positions(folder, y, message):
     np.savez(folder / "a.npz", X=X[:3], y=y, class_names=["a", "b", "c"])
     with pytest.raises(ValueError, match=message):
-        ImageDatabase.create(folder / "db", folder / "a.npz", **small.PARAMS)
+        Database.create(folder / "db", folder / "a.npz", **small.PARAMS)
     assert not (folder / "db").exists()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small
 
-from sihash.database import DatabaseError, ImageDatabase
+from sihash.database import Database, DatabaseError
 from sihash.ranking import RANKS
 
 MANY = {**small.PARAMS, "n_bits": 16, "n_anchors": 30}
@@ -27,7 +27,7 @@ def overlapping():
         X, y = sets(1200, seed=0)
         order = np.argsort(y, kind="stable")
         labels = [f"class {number}" for number in y[order]]
-        with ImageDatabase.create(path / "db", X[order], labels, **MANY) as database:
+        with Database.create(path / "db", X[order], labels, **MANY) as database:
             yield database
 
 
@@ -59,7 +59,7 @@ def test_a_new_class_is_found_before_it_is_learned(folder):
     """Its labels and vectors are known; only margins have to wait for the update."""
     (X, y), (queries, asked) = sets(1200, seed=0, spread=1.2), sets(600, seed=1, spread=1.2)
     old = y < 4
-    with ImageDatabase.create(folder / "db", X[old], y[old], **MANY) as db:
+    with Database.create(folder / "db", X[old], y[old], **MANY) as db:
         before = precision(db, queries[asked < 4], asked[asked < 4], 10)
         db.add(X[~old], y[~old])
         for k in (1, 10):
@@ -77,7 +77,7 @@ def test_answers_do_not_depend_on_the_order_of_addition(folder):
     queries, _ = sets(40, seed=3)
     found = []
     for number, seed in enumerate((None, 1, 2)):
-        db = ImageDatabase.create(folder / f"{number}", *sets(300, seed=0), **MANY)
+        db = Database.create(folder / f"{number}", *sets(300, seed=0), **MANY)
         order = np.arange(900) if seed is None else np.random.RandomState(seed).permutation(900)
         for part in np.array_split(order, 3):
             db.add(X[part], y[part].tolist())
@@ -107,7 +107,7 @@ def test_items_without_labels_are_found_among_the_others(folder):
     X, y = sets(1200, seed=0)
     hidden = np.random.RandomState(0).rand(1200) < 0.5
     labels = [None if gone else int(label) for gone, label in zip(hidden, y, strict=True)]
-    db = ImageDatabase.create(folder / "db", X, labels, **MANY)
+    db = Database.create(folder / "db", X, labels, **MANY)
     queries, asked = sets(400, seed=1)
     answers = db.search(queries)
     right = [[y[hit.id] == label for hit in a.hits] for a, label in zip(answers, asked, strict=True)]
@@ -117,7 +117,7 @@ def test_items_without_labels_are_found_among_the_others(folder):
 
 
 def test_items_of_a_class_that_is_not_learned_yet_are_found(folder):
-    db = ImageDatabase.create(folder / "db", *sets(300, seed=0), **MANY)
+    db = Database.create(folder / "db", *sets(300, seed=0), **MANY)
     centre = 4 * np.ones(24, np.float32)
     X = (centre + np.random.RandomState(0).normal(size=(30, 24))).astype(np.float32)
     db.add(X[:20], ["new"] * 20)
@@ -129,7 +129,7 @@ def test_items_of_a_class_that_is_not_learned_yet_are_found(folder):
 
 
 def test_a_query_of_no_class_is_told(folder):
-    db = ImageDatabase.create(folder / "db", *sets(600, seed=0, spread=0.6), **MANY)
+    db = Database.create(folder / "db", *sets(600, seed=0, spread=0.6), **MANY)
     X, _ = sets(300, seed=1, spread=0.6)
     assert np.mean([answer.remark is not None for answer in db.search(X)]) < 0.12  # 5 % of the items
     others = np.random.RandomState(6).normal(size=(50, 24)).astype(np.float32)  # centres of other classes
@@ -143,7 +143,7 @@ def test_a_query_of_no_class_is_told(folder):
 def test_a_class_of_one_item(folder):
     X, y = sets(301, seed=0)
     labels = [*y[:300].tolist(), "alone"]
-    db = ImageDatabase.create(folder / "db", X, labels, **MANY)
+    db = Database.create(folder / "db", X, labels, **MANY)
     assert db.search(X[300:], k=1)[0].hits[0].label == "alone"
     assert db.evaluate().n_queries > 50
 
@@ -199,7 +199,7 @@ def test_an_evaluation_without_queries_does_not_flatter(overlapping):
 
 
 def test_weights_belong_to_the_version(folder):
-    db = ImageDatabase.create(folder / "db", *sets(300, seed=0), **MANY)
+    db = Database.create(folder / "db", *sets(300, seed=0), **MANY)
     first = db._read(lambda s: s.weights)
     db.add(*sets(300, seed=1))
     db.update()

@@ -11,7 +11,7 @@ import small
 from PIL import Image
 from scipy import sparse
 
-from sihash.database import DatabaseError, ImageDatabase, NoSuchItem, verify
+from sihash.database import Database, DatabaseError, NoSuchItem, verify
 from sihash.database.answers import Hit, label_words
 from sihash.database.label_table import LabelTable, from_json, relevance_labels, to_json
 from sihash.database.label_text import label_set, label_sets
@@ -25,7 +25,7 @@ SETS = [tuple(sorted(own)) for own in LISTS]
 
 @pytest.fixture
 def made(folder):
-    with ImageDatabase.create(folder / "several", X, LISTS, **small.PARAMS) as db:
+    with Database.create(folder / "several", X, LISTS, **small.PARAMS) as db:
         yield db
 
 
@@ -117,7 +117,7 @@ def test_bad_labels_are_refused_and_nothing_is_stored(folder, db, given, message
         db.add(small.rows(3, seed=5)[0], given)
     assert small.seen(db) == seen
     with pytest.raises(ValueError, match=message):
-        ImageDatabase.create(folder / "none", small.rows(3, seed=5)[0], given)
+        Database.create(folder / "none", small.rows(3, seed=5)[0], given)
     assert not (folder / "none").exists()
 
 
@@ -166,7 +166,7 @@ def test_one_picture_in_two_folders_has_both_labels(tmp_path):
         picture(tmp_path / "photos" / "abc"[k % 3] / f"{k}.png", k)
     picture(tmp_path / "photos" / "c" / "again.png", 0)
     picture(tmp_path / "photos" / "a" / "twice.png", 3)
-    db = ImageDatabase.create(
+    db = Database.create(
         tmp_path / "db", tmp_path / "photos", features="pixels", feature_options={"size": 8}, **small.PARAMS
     )
     assert [(each.name, each.labels) for each in db.created_.joined] == [("c/again.png", ("a", "c"))]
@@ -244,7 +244,7 @@ def test_relabel_and_rename(made):
     assert "even" not in made.labels()
     before = labels_of(made)
     made.compact()
-    assert labels_of(made) == before == labels_of(ImageDatabase(made.path))
+    assert labels_of(made) == before == labels_of(Database(made.path))
     assert verify(made.path) == []
     assert made.update("relearn").changed
 
@@ -256,8 +256,8 @@ def test_an_update_learns_only_what_changed(made):
 
 
 def test_lists_of_one_are_as_single_labels_to_the_bit(folder):
-    one = ImageDatabase.create(folder / "one", X, Y, **small.PARAMS)
-    lists = ImageDatabase.create(folder / "lists", X, [[int(k)] for k in Y], **small.PARAMS)
+    one = Database.create(folder / "one", X, Y, **small.PARAMS)
+    lists = Database.create(folder / "lists", X, [[int(k)] for k in Y], **small.PARAMS)
     more = small.rows(9, seed=4)
     one.add(*more)
     lists.add(more[0], [[int(k)] for k in more[1]])
@@ -273,21 +273,21 @@ def test_lists_of_one_are_as_single_labels_to_the_bit(folder):
 def test_an_export_comes_back(folder, ending, kind):
     change = {"text": str, "numbers": hash, "both": lambda label: 7 if label == "x" else label}[kind]
     lists = [[change(label) for label in own] for own in LISTS]
-    first = ImageDatabase.create(folder / "first", X, lists, **small.PARAMS)
+    first = Database.create(folder / "first", X, lists, **small.PARAMS)
     first.export(folder / f"all.{ending}")
-    second = ImageDatabase.create(folder / "second", folder / f"all.{ending}", **small.PARAMS)
+    second = Database.create(folder / "second", folder / f"all.{ending}", **small.PARAMS)
     assert labels_of(second) == labels_of(first)
     assert small.seen(second)[1] == small.seen(first)[1]
 
 
 def test_merging(made, folder):
-    copied = ImageDatabase(small.copy(made.path, folder / "copy"))
+    copied = Database(small.copy(made.path, folder / "copy"))
     copied.add(small.rows(2, seed=9)[0], [["x", "new"], ["c0", "even"]])
-    both = ImageDatabase.merge(folder / "both", made.path, copied.path)
+    both = Database.merge(folder / "both", made.path, copied.path)
     assert list(labels_of(both).values()) == [*SETS, ("new", "x"), ("c0", "even")]
     copied.relabel([0], ["x"])
     with pytest.raises(DatabaseError, match="differ in content, label or columns"):
-        ImageDatabase.merge(folder / "not", made.path, copied.path)
+        Database.merge(folder / "not", made.path, copied.path)
 
 
 # Answers.
@@ -323,7 +323,7 @@ def test_the_doctor_judges_items_with_several_labels(folder):
     rows, y = small.rows(240, seed=2, classes=4)
     lists = [[f"c{k}", "even"] if k % 2 == 0 else [f"c{k}"] for k in y]
     lists[5], lists[8] = ["c0", "even"], ["c1", "c3"]  # of c1, and of c0
-    db = ImageDatabase.create(folder / "db", rows, lists, **{**small.PARAMS, "n_bits": 16})
+    db = Database.create(folder / "db", rows, lists, **{**small.PARAMS, "n_bits": 16})
     found = db.doctor()
     wrong = {each.items[0].id: each for each in found.findings if each.kind == "wrong label"}
     assert {5, 8} <= set(wrong)

@@ -10,7 +10,7 @@ import small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sihash.database import DatabaseError, ImageDatabase, files, kept_versions
+from sihash.database import Database, DatabaseError, files, kept_versions
 from sihash.database.catalogue import Catalogue
 from sihash.database.files import Disk
 from sihash.database.small_segments import n_last_to_merge
@@ -96,7 +96,7 @@ def test_the_log_is_read_once_whatever_is_learned(db, monkeypatch):
     monkeypatch.undo()
     db.undo()
     db.undo()  # the update
-    with ImageDatabase(db.path) as fresh:
+    with Database(db.path) as fresh:
         known, again = (each._read(lambda s: s.log) for each in (db, fresh))
         assert {**vars(known), "operations": 0, "last": 0} == {**vars(again), "operations": 0, "last": 0}
         assert list(known.operations) == list(again.operations)
@@ -104,7 +104,7 @@ def test_the_log_is_read_once_whatever_is_learned(db, monkeypatch):
 
 def test_additions_that_were_merged_are_undone_one_by_one(db):
     """With removals, labels and columns in between; a reader follows, another opens."""
-    reader, states = ImageDatabase(db.path), [small.seen(db)]
+    reader, states = Database(db.path), [small.seen(db)]
     changes = [
         lambda k: db.remove([k % 50]),
         lambda k: db.relabel([50 + k % 10, 60 + k // 2], "other"),
@@ -117,14 +117,14 @@ def test_additions_that_were_merged_are_undone_one_by_one(db):
         states.append(small.seen(db))
         assert small.seen(reader) == states[-1]
     assert db.info()["n_segments"] < 12
-    with ImageDatabase(db.path) as fresh:
+    with Database(db.path) as fresh:
         assert small.seen(fresh) == states[-1]
     while len(states) > 1:
         db.undo()
         states.pop()
         assert small.seen(db) == small.seen(reader) == states[-1]
         if len(states) % 5 == 0:
-            with ImageDatabase(db.path) as fresh:
+            with Database(db.path) as fresh:
                 assert small.seen(fresh) == states[-1]
             assert db.verify() == []
 
@@ -133,7 +133,7 @@ def test_additions_that_were_merged_are_undone_one_by_one(db):
 @pytest.mark.parametrize("reencode", [False, True])
 def test_codes_of_merged_items_are_those_of_their_version(db, strategy, reencode):
     """After updates, additions and merging, undoing leads to the codes of before."""
-    reader, states = ImageDatabase(db.path), [small.seen(db)]
+    reader, states = Database(db.path), [small.seen(db)]
     for k in range(24):
         add_one(db, k)
         states.append(small.seen(db))
@@ -148,7 +148,7 @@ def test_codes_of_merged_items_are_those_of_their_version(db, strategy, reencode
     while len(states) > 1:
         undone = db.undo().undone
         states.pop()
-        with ImageDatabase(db.path) as fresh:
+        with Database(db.path) as fresh:
             assert small.seen(fresh) == small.seen(db) == small.seen(reader)
         if not reencode or undone == "update":
             assert small.seen(db) == states[-1]
@@ -158,7 +158,7 @@ def test_items_that_are_merged_while_others_are_encoded_again(db, monkeypatch):
     for k in range(3):
         add_one(db, k)
     db.update()
-    writer, numbers = ImageDatabase(db.path), iter(range(10, 30))
+    writer, numbers = Database(db.path), iter(range(10, 30))
 
     def meanwhile(phase, done):
         if phase == "encoding" and done < 1:
@@ -175,7 +175,7 @@ def test_items_that_are_merged_while_others_are_encoded_again(db, monkeypatch):
 def test_items_that_are_merged_while_an_update_learns(db, strategy):
     for k in range(3):
         add_one(db, k)
-    writer = ImageDatabase(db.path)
+    writer = Database(db.path)
 
     def meanwhile(phase, done):
         if phase == "ranking" and done == 0:
@@ -195,7 +195,7 @@ def test_items_that_are_merged_while_an_update_learns(db, strategy):
 
 def test_a_long_look_ends_while_additions_go_on(db):
     """Files of merged segments go under a reader's hands; the second time it keeps hold of them."""
-    reader, k, n_tries = ImageDatabase(db.path), iter(range(400)), []
+    reader, k, n_tries = Database(db.path), iter(range(400)), []
 
     def work(snapshot):
         n_tries.append(1)

@@ -9,7 +9,7 @@ import pytest
 import small
 from PIL import Image
 
-from sihash.database import DatabaseError, ImageDatabase, NoSuchItem
+from sihash.database import Database, DatabaseError, NoSuchItem
 from sihash.database.sources import Features, ImageSource, Nothing, open_source
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
@@ -31,7 +31,7 @@ def test_equal_files_that_cannot_be_read_are_all_rejected(folder, monkeypatch, a
     monkeypatch.setattr(small.extraction, "_CHUNK_IMAGES", at_a_time)
     good = [png(picture) for picture in pictures(12)]
     images = [*good[:6], b"nonsense", b"nonsense", *good[6:], b"nonsense", good[0], good[11]]
-    db = ImageDatabase.create(folder / "db", images, [k % 2 for k in range(len(images))], **IMAGE_PARAMS)
+    db = Database.create(folder / "db", images, [k % 2 for k in range(len(images))], **IMAGE_PARAMS)
     expected = ["image 6", "image 7", "image 14"]
     assert [reject.name for reject in db.created_.rejected] == expected
     assert db.created_.skipped == ["image 15", "image 16"]
@@ -84,7 +84,7 @@ def test_half_a_character_is_refused(db, source):
 def test_labels_that_look_the_same_are_the_same(folder):
     X, _ = small.rows(60, seed=0)
     composed, decomposed = "caf\u00e9", "cafe\u0301"
-    with ImageDatabase.create(folder / "db", X, [composed, decomposed, "tea"] * 20, **small.PARAMS) as db:
+    with Database.create(folder / "db", X, [composed, decomposed, "tea"] * 20, **small.PARAMS) as db:
         assert db.info()["classes"] == {composed: 40, "tea": 20}
         assert db.search(X[:1], classes=[decomposed], k=50) == db.search(X[:1], classes=[composed], k=50)
         assert db.add(small.rows(1, seed=1)[0], decomposed).added == [60]
@@ -118,7 +118,7 @@ def test_vectors_without_numbers_are_refused(folder, in_memory):
     np.save(folder / "x.npy", X)
     source = X if in_memory else folder / "x.npy"
     with pytest.raises(DatabaseError, match="at least one number, got a matrix without columns"):
-        ImageDatabase.create(folder / "db", source, [0, 1, 0, 1, 0], **small.PARAMS)
+        Database.create(folder / "db", source, [0, 1, 0, 1, 0], **small.PARAMS)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "npz"])

@@ -7,7 +7,7 @@ import sys
 
 import small
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 READER = """
 import sys
@@ -34,7 +34,7 @@ def test_writers_go_on_beside_a_reader_that_stopped(folder):
             db.add(*small.rows(2, seed=seed))
             sizes.append(log.stat().st_size)
         assert sizes == sorted(set(sizes))  # what is acknowledged is in the log, which grows
-        with ImageDatabase(db.path) as other:
+        with Database(db.path) as other:
             assert len(other) == 66
     finally:
         reader.kill()

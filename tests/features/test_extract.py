@@ -157,7 +157,7 @@ class TestOnnx:
 
     @pytest.mark.parametrize("changed", ["net.onnx", "net.onnx.json", "net.weights"])
     def test_a_database_refuses_features_of_a_changed_file(self, tmp_path, weights, changed):
-        from sihash import ImageDatabase
+        from sihash import Database
 
         def save(weights):
             self.network(tmp_path / "net.onnx", weights, ["n", 3, 8, 8])
@@ -170,7 +170,7 @@ class TestOnnx:
         (tmp_path / "net.onnx.json").write_text('{"mean": 0.5}')
         images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), np.uint8)
         images[20:] //= 4
-        db = ImageDatabase.create(
+        db = Database.create(
             tmp_path / "db", list(images), [0] * 20 + [1] * 20, n_bits=8, n_anchors=5,
             features=f"onnx:{tmp_path / 'net.onnx'}",
         )  # fmt: skip

@@ -13,7 +13,7 @@ from index_checks import CHECKS, random_codes, same_answers, same_balls
 from sklearn.datasets import load_digits
 
 from ports import free_port
-from sihash.database import DatabaseError, ImageDatabase
+from sihash.database import Database, DatabaseError
 from sihash.index import NumpyIndex, open_index
 
 pytest.importorskip("pymilvus")
@@ -265,8 +265,8 @@ def database(server, tmp_path):
     url = f"milvus+http://{server.address}/digits_{tmp_path.name}"
     params = {"n_bits": 16, "n_anchors": 60, "random_state": 0}
     params["columns"] = {"price": (np.arange(600) * 7919 % 600).tolist()}
-    served = ImageDatabase.create(tmp_path / "served", X[:600], y[:600], index=url, **params)
-    exact = ImageDatabase.create(tmp_path / "exact", X[:600], y[:600], index="exact", **params)
+    served = Database.create(tmp_path / "served", X[:600], y[:600], index=url, **params)
+    exact = Database.create(tmp_path / "exact", X[:600], y[:600], index="exact", **params)
     yield served, exact, X, y, url
     MilvusIndex(url, 16).drop()
 
@@ -289,7 +289,7 @@ def test_a_database_on_milvus_answers_as_one_in_memory(database):
     served, exact, X, y, _ = database
     queries = X[1000:1010].astype(np.float32)
     assert_same_hits(served, exact, queries)
-    reader = ImageDatabase(served.path)
+    reader = Database(served.path)
     assert_same_hits(reader, exact, queries)
     for each in (served, exact):
         each.add(X[600:700], y[600:700])
@@ -317,15 +317,13 @@ def test_a_database_repairs_its_index(database):
     )
     index.discard(np.arange(0, 600, 2))
     index.put(np.arange(5000, 5030), np.repeat(code, 30, axis=0))
-    assert_same_hits(ImageDatabase(served.path), exact, queries)
+    assert_same_hits(Database(served.path), exact, queries)
 
 
 def test_the_codes_of_another_database_are_not_touched(database, tmp_path):
     served, _, X, y, url = database
     served.search(X[:1].astype(np.float32))
-    other = ImageDatabase.create(
-        tmp_path / "other", X[500:900], y[500:900], index=url, n_bits=16, n_anchors=60
-    )
+    other = Database.create(tmp_path / "other", X[500:900], y[500:900], index=url, n_bits=16, n_anchors=60)
     with pytest.raises(DatabaseError, match="holds the codes of another collection"):
         other.search(X[:1].astype(np.float32), rank="hamming")
 
@@ -334,7 +332,7 @@ def test_a_database_whose_server_is_away(tmp_path, monkeypatch):
     X, y = load_digits(return_X_y=True)
     url = f"milvus+http://127.0.0.1:{free_port()}/name"
     monkeypatch.setattr("sihash.database.database.reach", lambda url: None)  # it was there then
-    lonely = ImageDatabase.create(tmp_path / "db", X[:300], y[:300], index=url, n_bits=16, n_anchors=60)
+    lonely = Database.create(tmp_path / "db", X[:300], y[:300], index=url, n_bits=16, n_anchors=60)
     with pytest.raises(DatabaseError, match="No Milvus server answers"):
         lonely.search(X[:1].astype(np.float32))
     assert lonely.classify(X[:1].astype(np.float32))

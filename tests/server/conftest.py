@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from services import FIRST_CLASSES, N_KNOWN, Served, application, png, running
 from sklearn.datasets import load_digits
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,7 @@ def template(digits, tmp_path_factory) -> Path:
         if int(label) < FIRST_CLASSES
     ]
     labels, names, images = zip(*sorted(known), strict=True)
-    ImageDatabase.create(path, images, labels, names=names, n_bits=32, n_anchors=100).close()
+    Database.create(path, images, labels, names=names, n_bits=32, n_anchors=100).close()
     return path
 
 
@@ -45,7 +45,7 @@ def folder_template(digits, tmp_path_factory) -> Path:
         (folder / "images" / label / f"{number:02d}.png").write_bytes(data)
     columns = {"taken": [f"2026-05-{1 + k % 28:02d}" for k in range(80)], "قياس": list(range(80))}
     path = folder / "digits"
-    ImageDatabase.create(path, folder / "images", columns=columns, n_bits=16, n_anchors=30).close()
+    Database.create(path, folder / "images", columns=columns, n_bits=16, n_anchors=30).close()
     return path
 
 
@@ -54,7 +54,7 @@ def vector_template(tmp_path_factory) -> Path:
     """A database of vectors with whole numbers as labels."""
     X, y = load_digits(return_X_y=True)
     path = tmp_path_factory.mktemp("vectors") / "vectors"
-    ImageDatabase.create(path, X[:300].astype(np.float32), y[:300], n_bits=16, n_anchors=60).close()
+    Database.create(path, X[:300].astype(np.float32), y[:300], n_bits=16, n_anchors=60).close()
     return path
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ports import free_port
 from sihash.cli import app
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.server.tokens import PLACE
 
 
@@ -54,7 +54,7 @@ def test_the_token_is_shown_on_the_first_start_only(template, tmp_path):
         assert may_write(address, token)
     assert "#token" not in second[0]
     assert token not in second[0]
-    with ImageDatabase(database) as opened:
+    with Database(database) as opened:
         assert opened.verify() == []  # the file of the token is none of its business
 
 

@@ -6,7 +6,7 @@ import pytest
 import test_service_page as pages
 from services import running
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 pytestmark = pages.pytestmark
 browser = pages.browser
@@ -19,7 +19,7 @@ def service(digits, tmp_path_factory):
         place = folder / "images" / f"class {int(label) % 2}"
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{number} 50% #é?.png").write_bytes(data)
-    ImageDatabase.create(folder / "db", folder / "images", n_bits=16, n_anchors=20).close()
+    Database.create(folder / "db", folder / "images", n_bits=16, n_anchors=20).close()
     with running(folder / "db") as service:
         yield service
 

@@ -6,7 +6,7 @@ import pytest
 import test_service_page as pages
 from services import running
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 pytestmark = pages.pytestmark
 browser, checked = pages.browser, pages.checked
@@ -31,7 +31,7 @@ def service(digits, tmp_path_factory):
     assert {len(own) for own in labels} == {0, 1, 2, 4, 5}
     columns = {"price": list(range(N)), "drawn by": ["Ada", "Emmy"] * (N // 2)}
     images = [data for data, _ in digits[:N]]
-    ImageDatabase.create(path, images, labels, columns=columns, n_bits=16, n_anchors=30).close()
+    Database.create(path, images, labels, columns=columns, n_bits=16, n_anchors=30).close()
     with running(path) as service:
         yield service
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from services import TOKEN, running
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from test_docs import WITH_A_SERVICE, of, runnable_blocks
 
 
@@ -27,7 +27,7 @@ def test_examples(page, digits, tmp_path, monkeypatch, capsys):
     (tmp_path / "query.jpg").write_bytes(files.pop()[0])
     (tmp_path / "cat.jpg").write_bytes(files.pop()[0])
     images, labels = zip(*files[:60], strict=True)
-    ImageDatabase.create("DB", images, labels, n_bits=16, n_anchors=30).close()
+    Database.create("DB", images, labels, n_bits=16, n_anchors=30).close()
     with running(tmp_path / "DB") as service:
         for block in runnable_blocks(page):
             said = block.replace("http://127.0.0.1:8080", service.address).replace("5Qp…", TOKEN)

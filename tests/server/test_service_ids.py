@@ -10,7 +10,7 @@ from services import TOKEN, application, running
 from sklearn.datasets import load_digits
 
 from sihash.client import ServiceError
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 ODD = ["a/b.png", "../../etc/passwd", "x?y=1#z", "50%", "%2F", "a b", "é", "search", "0/search", "...", "7"]
@@ -24,7 +24,7 @@ def made(tmp_path_factory):
     path = tmp_path_factory.mktemp("ids") / "vectors"
     ids = [*ODD, *(f"item {k}" for k in range(len(ODD), 200))]
     columns = {"price": list(range(200)), "colour": ["red", None] * 100}
-    ImageDatabase.create(path, X[:200], Y[:200], ids=ids, columns=columns, n_bits=16, n_anchors=60).close()
+    Database.create(path, X[:200], Y[:200], ids=ids, columns=columns, n_bits=16, n_anchors=60).close()
     return path
 
 
@@ -44,7 +44,7 @@ def client(made, tmp_path_factory):
 
 @pytest.mark.parametrize("own", ODD)
 def test_every_id_has_an_address(client, made, own):
-    with ImageDatabase(made) as library:
+    with Database(made) as library:
         item, [expected] = library.item(own), library.search_ids([own], k=5)
     found = client.item(own)
     assert (found.id, found.columns, found.sha256) == (own, item.columns, item.sha256)
@@ -63,7 +63,7 @@ def test_an_item_is_removed_by_its_address(http):
 
 def test_conditions(client, made):
     where = "price < 20 and colour = 'red'"
-    with ImageDatabase(made) as library:
+    with Database(made) as library:
         [expected] = library.search(X[300], k=30, where=where)
         items = [item.id for item in library.items(where=where)]
     assert len(items) == 10

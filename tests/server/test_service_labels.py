@@ -10,7 +10,7 @@ import pytest
 from services import TOKEN, application, running
 
 from sihash.client import ServiceError
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 KINDS = ("round", "square", "star")
@@ -36,7 +36,7 @@ NEW, _ = rows(10, seed=1)
 def made(tmp_path_factory):
     path = tmp_path_factory.mktemp("labels") / "shapes"
     columns = {"price": list(range(90))}
-    ImageDatabase.create(path, X, LABELS, columns=columns, n_bits=16, n_anchors=30).close()
+    Database.create(path, X, LABELS, columns=columns, n_bits=16, n_anchors=30).close()
     return path
 
 
@@ -90,7 +90,7 @@ def test_a_filter_keeps_what_has_one_of_its_labels(client, made):
 
 
 def test_classifying_answers_with_labels(client, made):
-    with ImageDatabase(made) as library:
+    with Database(made) as library:
         for row, expected in zip(NEW, library.classify(NEW), strict=True):
             found = client.classify_vector(row)
             assert (tuple(found.labels), found.label) == (expected.labels, expected.label)

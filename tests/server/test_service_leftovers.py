@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from services import running, wait_until
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.server.run_folder import IN_USE, PREFIX, hold, run_folder, sweep
 
 
@@ -85,7 +85,7 @@ def test_folders_in_use_and_those_of_others_stay(shared):
 
 def test_an_update_outlives_a_killed_service(shared, copy):
     """It commits its version; the folder of the service stays until then."""
-    with ImageDatabase(copy) as database:
+    with Database(copy) as database:
         version = database.version
         with running(copy) as service, service.client() as client:
             client.start_update("relearn")

@@ -12,7 +12,7 @@ import pytest
 from mutations import bombs
 from services import FIRST_CLASSES, N_KNOWN, TOKEN, running
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed (apt install chromium)")
@@ -189,7 +189,7 @@ def test_search_by_upload(page, service, digits, tmp_path):
     data, _ = digits[N_KNOWN + 2]
     page.set_input_files("#query-file", image_file(tmp_path, data))
     wait_for_text(page, "#results-title", "24 items found")
-    with ImageDatabase(service.database) as library:
+    with Database(service.database) as library:
         [expected] = library.search([data], k=24)
     assert ids(page) == [hit.id for hit in expected.hits]
     assert page.locator("#query-classes .bar-row").count() == 3
@@ -362,7 +362,7 @@ def album(browser, folder):
 
 def test_a_closer_look(album, folder):
     page = album
-    with ImageDatabase(folder.database) as library:
+    with Database(folder.database) as library:
         with page.expect_response("**/image") as original:
             page.locator("#results .closer").nth(1).press("Enter")
         page.wait_for_selector("#viewer[open]")
@@ -401,7 +401,7 @@ def test_a_closer_look(album, folder):
 
 def test_without_the_original_the_small_picture_stays(album, folder):
     page, first = album, album.locator("#results .item").first.get_attribute("data-id")
-    with folder.client() as client, ImageDatabase(folder.database) as library:
+    with folder.client() as client, Database(folder.database) as library:
         path = library.item(first).path
         shutil.move(path, f"{path}.away")
         try:
@@ -501,7 +501,7 @@ def test_a_session_of_editing(page, service, digits, tmp_path):
 
 def test_an_empty_collection(browser, template, tmp_path):
     copy = shutil.copytree(template, tmp_path / "empty")
-    with ImageDatabase(copy) as database:
+    with Database(copy) as database:
         database.remove([item.id for item in database.items(limit=10_000)])
     with running(copy) as service:
         context = browser.new_context(viewport={"width": 1280, "height": 860})
@@ -663,7 +663,7 @@ def many(tmp_path_factory):
     y = np.repeat(np.arange(611), 3)
     X = (3 * rng.standard_normal((611, 12))[y] + rng.standard_normal((len(y), 12))).astype(np.float32)
     names = [f"{k} {SCRIPTS[k % len(SCRIPTS)]}"[:200].strip() for k in range(611)]
-    ImageDatabase.create(path, X, [names[k] for k in y], n_bits=16).close()
+    Database.create(path, X, [names[k] for k in y], n_bits=16).close()
     with running(path) as service:
         yield service
 
@@ -678,7 +678,7 @@ def collection(request, digits, tmp_path_factory):
     some = [(data, SCRIPTS[int(label)].strip()) for data, label in digits[:120] if int(label) < len(SCRIPTS)]
     images, names = zip(*some, strict=True)
     options = {"n_bits": 16, "n_anchors": 30, "thumbnails": request.param != "no thumbnails"}
-    ImageDatabase.create(path, list(images), list(names), **options).close()
+    Database.create(path, list(images), list(names), **options).close()
     with running(path) as service:
         yield service
 

@@ -18,7 +18,7 @@ from sklearn.datasets import load_digits
 
 import sihash.client
 from sihash.client import Client, ServiceError
-from sihash.database import DatabaseBusy, ImageDatabase
+from sihash.database import Database, DatabaseBusy
 from sihash.server.models import SearchAnswer
 
 PATH_LIKE = [
@@ -48,7 +48,7 @@ def client(served):
 
 @pytest.fixture(scope="module")
 def library(served):
-    with ImageDatabase(served.database) as database:
+    with Database(served.database) as database:
         yield database
 
 
@@ -183,7 +183,7 @@ def test_thumbnails(client):
 def test_originals(folder_template, tmp_path, client):
     with (
         application(folder_template, tmp_path) as http,
-        ImageDatabase(folder_template) as library,
+        Database(folder_template) as library,
     ):
         for item in library.sample(5):
             answer = http.get(f"/v1/items/{quote(item.id, safe='')}/image")
@@ -358,7 +358,7 @@ def test_the_client_says_what_the_service_said(served):
 @pytest.fixture
 def of_vectors(vector_template, tmp_path):
     copy = shutil.copytree(vector_template, tmp_path / "vectors")
-    with application(copy, tmp_path) as http, ImageDatabase(copy) as library:
+    with application(copy, tmp_path) as http, Database(copy) as library:
         http.headers["authorization"] = f"Bearer {TOKEN}"
         yield http, library
 
@@ -408,7 +408,7 @@ def test_a_number_stays_one_when_words_join(of_vectors):
 def test_labels_are_read_when_it_is_their_turn(of_vectors, monkeypatch):
     """While one waits to write, "12" may become a word: what came first decides for what waits."""
     http, library = of_vectors
-    add, is_first = ImageDatabase.add, True
+    add, is_first = Database.add, True
 
     def busy_at_first(database, *arguments, **options):
         nonlocal is_first
@@ -418,7 +418,7 @@ def test_labels_are_read_when_it_is_their_turn(of_vectors, monkeypatch):
             raise DatabaseBusy("for the test")
         return add(database, *arguments, **options)
 
-    monkeypatch.setattr(ImageDatabase, "add", busy_at_first)
+    monkeypatch.setattr(Database, "add", busy_at_first)
     items = [{"vector": [7.0] * 64, "label": "12"}]
     [number] = http.post("/v1/items/batch", json={"items": items}).json()["added"]
     assert library.item(number).label == "12"

@@ -19,7 +19,7 @@ import pytest
 from services import FIRST_CLASSES, IS_SOAK, N_KNOWN, TOKEN, application, memory_of, running, wait_until
 
 from sihash.client import Client, ServiceError
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.database.snapshot import Snapshot
 from sihash.server.models import UpdateState
 from sihash.server.settings import THREADS
@@ -114,7 +114,7 @@ def test_events_are_server_sent_events(two_workers):
 
 def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tmp_path, digits):
     copy = shutil.copytree(template, tmp_path / "digits")
-    with ImageDatabase(copy) as database:
+    with Database(copy) as database:
         database.add(list(new_images(digits).values()), labels=["new"] * 40)
         updates = Updates(str(copy), str(tmp_path))
         assert updates.state().state == "idle"
@@ -134,7 +134,7 @@ def test_an_update_that_is_killed_has_failed_and_the_next_one_works(template, tm
 
 def test_an_update_that_cannot_be_done_says_why(template, tmp_path):
     copy = shutil.copytree(template, tmp_path / "digits")
-    with ImageDatabase(copy) as database:
+    with Database(copy) as database:
         database.remove_classes([str(label) for label in range(1, FIRST_CLASSES)])
     updates = Updates(str(copy), str(tmp_path))
     updates.start("incremental", False, False)
@@ -163,7 +163,7 @@ def test_time_left_is_learned_from_earlier_updates(template, tmp_path):
     teller.end(state="done", share=1.0)
     time.sleep(0.5)
     assert UpdateState.model_validate_json(path.read_bytes()).state == "done"  # nothing is told after the end
-    with ImageDatabase(template) as database:
+    with Database(template) as database:
         assert expected_seconds(database, "incremental") == {}
 
 
@@ -219,7 +219,7 @@ def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path,
     """However long the new version takes to load."""
     filtered = "/v1/items/1/search?class=3"
     before = in_process.get(filtered).json()
-    with ImageDatabase(tmp_path / "digits") as database:
+    with Database(tmp_path / "digits") as database:
         assert database.update("relearn").version == before["version"] + 1
     is_loaded = threading.Event()
 

@@ -10,7 +10,7 @@ import typer
 from sihash.cli.options import (
     AllowRejects,
     Columns,
-    Database,
+    DatabasePath,
     IdColumn,
     Json,
     Labels,
@@ -23,7 +23,7 @@ from sihash.cli.output import ProgressKind, phase_bars
 
 
 def add(
-    database: Database,
+    database: DatabasePath,
     source: Annotated[
         str,
         typer.Argument(

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.cli.options import Database, Json, open_database, refuse_missing_files
+from sihash.cli.options import DatabasePath, Json, open_database, refuse_missing_files
 from sihash.cli.output import emit, one_line
 from sihash.cli.queries import read_queries
 
 
 def classify(
-    database: Database,
+    database: DatabasePath,
     images: Annotated[list[Path], typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")],
     as_json: Json = False,
 ) -> None:

@@ -128,9 +128,9 @@ def create(
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     with phase_bars(progress) as tell:
-        from sihash.database import ImageDatabase
+        from sihash.database import Database
 
-        made = ImageDatabase.create(
+        made = Database.create(
             database,
             source,
             labels,

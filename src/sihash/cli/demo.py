@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
 
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
     from sihash.database.answers import Answer, Id
 
 DEMO_BITS = 32
@@ -149,10 +149,10 @@ def _warm_up(images: Path) -> None:
         database.close()
 
 
-def _create(place: Path, source: Path, **sih_params: Any) -> ImageDatabase:
-    from sihash.database import ImageDatabase
+def _create(place: Path, source: Path, **sih_params: Any) -> Database:
+    from sihash.database import Database
 
-    return ImageDatabase.create(place, source, n_bits=DEMO_BITS, features="pixels", **sih_params)
+    return Database.create(place, source, n_bits=DEMO_BITS, features="pixels", **sih_params)
 
 
 def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], list[Search]]:
@@ -194,7 +194,7 @@ def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict
     return {**figures, "n_removed": n_removed}, [*searches, *removed]
 
 
-def _search_told(database: ImageDatabase, query: Path) -> str:
+def _search_told(database: Database, query: Path) -> str:
     database.search([query], k=5)  # in a new installation the first search compiles its loops
     start = time.perf_counter()
     (answer,) = database.search([query], k=5)
@@ -203,7 +203,7 @@ def _search_told(database: ImageDatabase, query: Path) -> str:
     return f"sihash search DB images/queries/3/{query.name} -k 5\n  {found}; {milliseconds:.0f} ms"
 
 
-def _three_ways(database: ImageDatabase, queries: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+def _three_ways(database: Database, queries: Path, tell: Callable[[str], None]) -> dict[str, Any]:
     """What a change asks for: nothing, learning from scratch, or an update, which stays in force.
 
     Codes alone show what was learned; the default ranking knows labels and vectors without learning.
@@ -253,7 +253,7 @@ def _n_right(search: Search) -> int:
     return sum(hit.label == search.digit for hit in search.answers["before"].hits)
 
 
-def _ask(database: ImageDatabase, searches: list[Search], moment: str) -> None:
+def _ask(database: Database, searches: list[Search], moment: str) -> None:
     answers = database.search([search.path for search in searches], k=10)
     for search, answer in zip(searches, answers, strict=True):
         search.answers[moment] = answer

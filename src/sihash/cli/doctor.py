@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sihash.atomic_file import whole_file
-from sihash.cli.options import Database, Json, open_database, with_extension
+from sihash.cli.options import DatabasePath, Json, open_database, with_extension
 from sihash.cli.output import emit, one_line, talk
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    database: Database,
+    database: DatabasePath,
     limit: Annotated[int, typer.Option(min=1, help="List at most this many findings of each kind.")] = 20,
     html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
     as_json: Json = False,

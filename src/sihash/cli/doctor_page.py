@@ -5,12 +5,12 @@ from __future__ import annotations
 from html import escape
 
 from sihash.cli.page import answer, document, figure
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.database.answers import label_words
 from sihash.database.findings import KIND_TITLES, Diagnosis, Finding
 
 
-def doctor_page(database: ImageDatabase, diagnosis: Diagnosis) -> str:
+def doctor_page(database: Database, diagnosis: Diagnosis) -> str:
     """Every finding with the pictures of its items, the reason and the command."""
     n_bits = int(database.info()["n_bits"])
     body = [f'<p class="quiet">{escape(diagnosis.note)}</p>']
@@ -25,7 +25,7 @@ def doctor_page(database: ImageDatabase, diagnosis: Diagnosis) -> str:
     return document("Labels that look wrong", body)
 
 
-def _finding(database: ImageDatabase, finding: Finding, n_bits: int) -> str:
+def _finding(database: Database, finding: Finding, n_bits: int) -> str:
     first = finding.items[0]
     pictures = "".join(
         figure(

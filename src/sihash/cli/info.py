@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sihash.cli.options import Database, Json, Where, class_lines, open_database
+from sihash.cli.options import DatabasePath, Json, Where, class_lines, open_database
 from sihash.cli.output import emit, one_line
 from sihash.cli.update import UPDATE_WAYS
 
 
-def info(database: Database, where: Where = None, as_json: Json = False) -> None:
+def info(database: DatabasePath, where: Where = None, as_json: Json = False) -> None:
     """Show what a database holds.
 
     Also its versions, and how many items wait for an update. Lists the twenty largest classes; --json lists

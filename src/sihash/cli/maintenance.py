@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sihash.cli.options import Database, Json, open_database, with_extension
+from sihash.cli.options import DatabasePath, Json, open_database, with_extension
 from sihash.cli.output import emit, one_line
 
 
 def verify(
-    database: Database,
+    database: DatabasePath,
     deleted: Annotated[
         bool, typer.Option("--deleted", help="Also check that nothing is left of removed items.")
     ] = False,
@@ -42,7 +42,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def compact(database: Database, as_json: Json = False) -> None:
+def compact(database: DatabasePath, as_json: Json = False) -> None:
     """Free the space of removed items and old versions. Earlier operations cannot be undone afterwards.
 
     Example: sihash compact DB
@@ -56,7 +56,7 @@ def compact(database: Database, as_json: Json = False) -> None:
     emit(asdict(report), text, as_json)
 
 
-def undo(database: Database, as_json: Json = False) -> None:
+def undo(database: DatabasePath, as_json: Json = False) -> None:
     """Undo the last add, remove, relabel or update.
 
     Run it again to undo the one before.
@@ -69,7 +69,7 @@ def undo(database: Database, as_json: Json = False) -> None:
 
 
 def export(
-    database: Database,
+    database: DatabasePath,
     output: Annotated[Path, typer.Argument(metavar="OUT", help="A .parquet or .npz file. Default: .npz.")],
     as_json: Json = False,
 ) -> None:

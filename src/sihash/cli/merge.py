@@ -26,9 +26,9 @@ def merge(
     Example: sihash merge A B -o C
     """
     with phase_bars() as progress:
-        from sihash.database import ImageDatabase
+        from sihash.database import Database
 
-        with ImageDatabase.merge(output, first, second, progress=progress) as merged:
+        with Database.merge(output, first, second, progress=progress) as merged:
             report, n_items = merged.merged_, len(merged)
     text = (
         f"{output} holds {n_items:,} items: {report.n_first:,} from {first}, {report.n_second:,} from "

@@ -11,10 +11,10 @@ import typer
 from sihash.cli.output import REJECTED, ProgressKind, emit, one_line, talk
 
 if TYPE_CHECKING:
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
     from sihash.database.answers import AddReport
 
-Database = Annotated[Path, typer.Argument(metavar="DB", help="A database made by `sihash create`.")]
+DatabasePath = Annotated[Path, typer.Argument(metavar="DB", help="A database made by `sihash create`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Progress = Annotated[
     ProgressKind,
@@ -54,14 +54,14 @@ Where = Annotated[
 ]
 
 
-def open_database(path: Path) -> ImageDatabase:
+def open_database(path: Path) -> Database:
     """Open a database. A missing one is reported before the imports that take most of a second."""
     from sihash.database.catalogue import refuse_missing
 
     refuse_missing(path.expanduser().absolute())
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
 
-    return ImageDatabase(path)
+    return Database(path)
 
 
 def refuse_database(path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sihash._typing import Array
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
 
 
-def read_queries(database: ImageDatabase, paths: list[Path]) -> tuple[Any, list[str]]:
-    """The queries as `ImageDatabase.search` takes them, and a name for each.
+def read_queries(database: Database, paths: list[Path]) -> tuple[Any, list[str]]:
+    """The queries as `Database.search` takes them, and a name for each.
 
     Images if the database holds images, rows of vector files if it holds vectors.
     """

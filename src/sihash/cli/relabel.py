@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sihash.cli.options import Database, Json, open_database
+from sihash.cli.options import DatabasePath, Json, open_database
 from sihash.cli.output import emit, one_line
 
 WRITTEN = (
@@ -16,7 +16,7 @@ WRITTEN = (
 
 
 def relabel(
-    database: Database,
+    database: DatabasePath,
     words: Annotated[
         list[str] | None,
         typer.Argument(

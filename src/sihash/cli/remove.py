@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.options import Database, Json, open_database
+from sihash.cli.options import DatabasePath, Json, open_database
 from sihash.cli.output import emit
 
 if TYPE_CHECKING:
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
     from sihash.database.answers import Id
 
 
 def remove(
-    database: Database,
+    database: DatabasePath,
     ids: Annotated[list[str] | None, typer.Option("--id", help="An item; repeat for more.")] = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="All items of a class; repeat for more.")
@@ -49,7 +49,7 @@ def remove(
     emit({**data, "relabelled": stays}, text, as_json)
 
 
-def _would_go(database: ImageDatabase, ids: list[Id], labels: list[Any]) -> tuple[list[Id], list[Id]]:
+def _would_go(database: Database, ids: list[Id], labels: list[Any]) -> tuple[list[Id], list[Id]]:
     """Ids of the items that would be removed, and of those that would lose a label only."""
     if ids:
         return list(dict.fromkeys(database.item(own).id for own in ids)), []

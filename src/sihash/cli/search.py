@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sihash.atomic_file import whole_file
-from sihash.cli.options import Database, Json, Where, open_database, refuse_missing_files, with_extension
+from sihash.cli.options import DatabasePath, Json, Where, open_database, refuse_missing_files, with_extension
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
 
 if TYPE_CHECKING:
-    from sihash.database import ImageDatabase
+    from sihash.database import Database
     from sihash.database.answers import Answer, Hit, Id, Value
 
 LONGEST_SHOWN = 40  # characters of a value
@@ -29,7 +29,7 @@ class Rank(StrEnum):
 
 
 def search(
-    database: Database,
+    database: DatabasePath,
     images: Annotated[
         list[Path] | None, typer.Argument(metavar="IMAGE…", help="Images, or files of vectors.")
     ] = None,
@@ -84,7 +84,7 @@ def search(
 
 
 def _ask(
-    database: ImageDatabase, images: list[Path] | None, ids: list[Id], how: dict[str, Any]
+    database: Database, images: list[Path] | None, ids: list[Id], how: dict[str, Any]
 ) -> tuple[list[str], list[Answer]]:
     if ids:
         return [f"item {own}" for own in ids], database.search_ids(ids, **how)

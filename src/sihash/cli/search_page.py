@@ -6,14 +6,14 @@ from html import escape
 from pathlib import Path
 
 from sihash.cli.page import answer, document, figure
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.database.answers import Answer, Hit, Id, label_words
 from sihash.database.sources import thumbnail
 from sihash.features.images import as_image
 
 
 def search_page(
-    database: ImageDatabase, images: list[Path], ids: list[Id], names: list[str], answers: list[Answer]
+    database: Database, images: list[Path], ids: list[Id], names: list[str], answers: list[Answer]
 ) -> str:
     """Every query, an image or an item of the database, and what it found."""
     n_bits = int(database.info()["n_bits"])
@@ -31,11 +31,11 @@ def search_page(
     return document("Search results", [intro, *rows])
 
 
-def _picture(database: ImageDatabase, images: list[Path], place: int) -> bytes | None:
+def _picture(database: Database, images: list[Path], place: int) -> bytes | None:
     """Of a query; where the database holds vectors there is none."""
     return None if database.features.name == "none" else thumbnail(as_image(images[place]))
 
 
-def _hit(database: ImageDatabase, hit: Hit, code: bytes, n_bits: int) -> str:
+def _hit(database: Database, hit: Hit, code: bytes, n_bits: int) -> str:
     caption = f"{label_words(hit.labels)}, score {hit.score:.2f}, distance {hit.distance}, id {hit.id}"
     return figure(database.thumbnail(hit.id), hit.name, caption, hit.code, code, n_bits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sihash.cli.options import Database, Json, Progress, open_database
+from sihash.cli.options import DatabasePath, Json, Progress, open_database
 from sihash.cli.output import ProgressKind, emit, phase_bars
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ UPDATE_WAYS = {
 
 
 def update(
-    database: Database,
+    database: DatabasePath,
     relearn: Annotated[
         bool,
         typer.Option(

@@ -6,11 +6,11 @@ from sihash._lazy import found_when_asked
 from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
 
 if TYPE_CHECKING:
-    from sihash.database.database import ImageDatabase
+    from sihash.database.database import Database
     from sihash.database.inspecting import verify
 
-__all__ = ["CorruptFile", "DatabaseBusy", "DatabaseError", "IdTaken", "ImageDatabase", "NoSuchItem", "verify"]
+__all__ = ["CorruptFile", "Database", "DatabaseBusy", "DatabaseError", "IdTaken", "NoSuchItem", "verify"]
 
 __getattr__ = found_when_asked(
-    __name__, {"ImageDatabase": "sihash.database.database", "verify": "sihash.database.inspecting"}
+    __name__, {"Database": "sihash.database.database", "verify": "sihash.database.inspecting"}
 )

@@ -1,4 +1,4 @@
-"""`ImageDatabase`: a collection on disk that learns codes, answers searches, and can change.
+"""`Database`: a collection on disk that learns codes, answers searches, and can change.
 
 The work is done in the modules beside this one.
 """
@@ -69,7 +69,7 @@ from sihash.labels import several
 Result = TypeVar("Result")
 
 
-class ImageDatabase:
+class Database:
     """A database on disk. Any number of processes and threads can read it; one at a time can write.
 
     Opening takes no lock. Every answer reflects the last finished operation of any process. Writing while
@@ -87,10 +87,10 @@ class ImageDatabase:
     --------
     >>> import tempfile
     >>> from sklearn.datasets import load_digits
-    >>> from sihash.database import ImageDatabase
+    >>> from sihash.database import Database
     >>> X, y = load_digits(return_X_y=True)
     >>> folder = tempfile.TemporaryDirectory()
-    >>> db = ImageDatabase.create(folder.name + "/digits", X[:1000], y[:1000], n_bits=16, n_anchors=100)
+    >>> db = Database.create(folder.name + "/digits", X[:1000], y[:1000], n_bits=16, n_anchors=100)
     >>> len(db.search(X[1000:1002], k=5)[0].hits)
     5
     >>> report = db.add(X[1000:], y[1000:])
@@ -231,7 +231,7 @@ class ImageDatabase:
         return type(self), (self.path,)
 
     def __repr__(self) -> str:
-        return f"ImageDatabase({str(self.path)!r})"
+        return f"Database({str(self.path)!r})"
 
     def __len__(self) -> int:
         return self._read(lambda snapshot: snapshot.n_items)

@@ -1,4 +1,4 @@
-"""What `ImageDatabase.doctor` returns: findings, each with a reason and the command that fixes it."""
+"""What `Database.doctor` returns: findings, each with a reason and the command that fixes it."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def _rows(snapshot: Snapshot, catalogue: Catalogue, ids: list[Array]) -> dict[in
     """Id, labels and name of items by their numbers."""
     every = sorted({number for found in ids for number in found.tolist()})
     rows = catalogue.items(every)
-    if len(rows) < len(every):  # by a compaction since, or by damage; `ImageDatabase` tells which
+    if len(rows) < len(every):  # by a compaction since, or by damage; `Database` tells which
         raise catalogue.corrupt("items are missing")
     labels = snapshot.labels(np.array(every, dtype=np.int64))
     return {

@@ -22,7 +22,7 @@ import numpy as np
 
 from sihash import baselines, codes
 from sihash._typing import Array
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.evaluation import against_database, alternatives
 from sihash.evaluation.comparison import median_milliseconds, ranked_scores
 from sihash.experiments.lab import Result
@@ -154,8 +154,8 @@ def _database(task: Task, key: Key) -> Result:
     params = {"n_bits": key["n_bits"], "random_state": key["seed"]}
     with TemporaryDirectory() as folder:
         few = np.random.RandomState(0).permutation(len(X))[:WARM_ROWS]
-        ImageDatabase.create(Path(folder) / "few", X[few], [y[k] for k in few], **params).close()
-        made, fit = timed(lambda: ImageDatabase.create(Path(folder) / "all", X, y, **params))
+        Database.create(Path(folder) / "few", X[few], [y[k] for k in few], **params).close()
+        made, fit = timed(lambda: Database.create(Path(folder) / "all", X, y, **params))
         with made as database:
             found = database.evaluate(task.test.X, asked, max_queries=len(task.test))
             query = median_milliseconds(partial(database.search, k=10), task.test.X)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.threads import team
 
 Answer = TypeVar("Answer")
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 class Kept(Generic[Answer]):
     """The last answer of ``make``. Of many who ask at once, one lets it be made, and the others wait."""
 
-    def __init__(self, path: str, make: Callable[[ImageDatabase], Answer]) -> None:
+    def __init__(self, path: str, make: Callable[[Database], Answer]) -> None:
         self._path, self._make = path, make
         self._kept: tuple[int, Answer] | None = None  # the operation that it was made after
         self._making = asyncio.Lock()
@@ -27,7 +27,7 @@ class Kept(Generic[Answer]):
 
     def _current(self) -> Answer:
         # A handle of its own: no search and no change waits until it is done.
-        with ImageDatabase(self._path) as database:
+        with Database(self._path) as database:
             operation = database.info()["operation"]
             if self._kept is None or self._kept[0] != operation:
                 with team(1):  # searches need the other cores

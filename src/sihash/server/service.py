@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from fastapi import HTTPException, Request
 from PIL import Image
 
-from sihash.database import DatabaseBusy, ImageDatabase
+from sihash.database import Database, DatabaseBusy
 from sihash.database.label_text import written_labels
 from sihash.features import BadImage
 from sihash.ranking import RANKS
@@ -36,8 +36,8 @@ class Service:
         self.settings = settings
         self.metrics = metrics
         self._in_use = hold(settings.run_folder)
-        self.database = ImageDatabase(settings.database)
-        self.searcher = ImageDatabase(settings.database, background=True)  # no search waits for a new version
+        self.database = Database(settings.database)
+        self.searcher = Database(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder)
         self.updates = Updates(settings.database, settings.run_folder, settings.update_threads)
         self.evaluations = Kept(settings.database, evaluation)
@@ -79,7 +79,7 @@ class Service:
             n_waiting=info["n_waiting"],
         )
 
-    async def known_labels(self, database: ImageDatabase, texts: Sequence[str]) -> list[Label]:
+    async def known_labels(self, database: Database, texts: Sequence[str]) -> list[Label]:
         """The labels that texts in an address stand for; 404 for one that no item has.
 
         Each asks the handle that it goes on with: a search must not wait for a version that it does not use.

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from threading import Event, Lock, Thread
 
-from sihash.database import DatabaseBusy, DatabaseError, ImageDatabase
+from sihash.database import Database, DatabaseBusy, DatabaseError
 from sihash.server.models import UpdateState
 from sihash.server.updates import write_state
 
@@ -22,7 +22,7 @@ NICENESS = 5  # lower would starve an update on a busy machine
 USUAL = {"reading": 0.2, "learning": 0.5, "writing": 0.1, "ranking": 0.1, "comparing": 0.1}
 
 
-def expected_seconds(database: ImageDatabase, strategy: str) -> dict[str, float]:
+def expected_seconds(database: Database, strategy: str) -> dict[str, float]:
     """Seconds by phase of the last update of this kind, scaled to the rows of now; or empty."""
     versions = database.versions()
     now = next(version for version in versions if version.current)
@@ -84,7 +84,7 @@ class Teller:
 
 def main(path: str, state: str, lock: str, strategy: str, reencode: str, compare: str) -> None:
     os.nice(NICENESS)
-    database = ImageDatabase(path)
+    database = Database(path)
     teller = Teller(Path(state), expected_seconds(database, strategy))
     try:
         report = database.update(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
-from sihash.database import ImageDatabase
+from sihash.database import Database
 from sihash.database.answers import Item
 from sihash.server.documentation import problems
 from sihash.server.models import (
@@ -54,7 +54,7 @@ async def bits(request: Request) -> BaseModel:
     return await asyncio.to_thread(_bits_answer, service_of(request).database)
 
 
-def _bits_answer(database: ImageDatabase) -> BitsAnswer:
+def _bits_answer(database: Database) -> BitsAnswer:
     if not len(database):  # nothing to take shares of
         return BitsAnswer(version=database.version, balance=[], classes=[])
     found = database.bits()
@@ -122,12 +122,12 @@ async def item(request: Request, id: ItemId) -> BaseModel:
     return _item_model(await asyncio.to_thread(_item, service_of(request).database, id))
 
 
-def _item(database: ImageDatabase, text: str) -> Item:
+def _item(database: Database, text: str) -> Item:
     return database.item(database.id_of(text))
 
 
 def _with_file(
-    database: ImageDatabase, text: str, which: Literal["thumbnail", "original"]
+    database: Database, text: str, which: Literal["thumbnail", "original"]
 ) -> tuple[Item, bytes | None]:
     """An item and a picture of it. The item is read first, so removed items are not shown."""
     item = _item(database, text)
