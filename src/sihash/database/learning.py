@@ -19,7 +19,7 @@ from sihash.hashing.training_sample import Budget, class_rates, in_sample
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
-    from sihash.hashing.updatable import UpdatableHashFunctions
+    from sihash.hashing.training import Training as LearnedTraining
 
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
 ROUNDS = 5  # that learning may take, unless its settings say so
@@ -69,7 +69,7 @@ def sample(ids: Array, classes: Array, budget: Budget) -> Array:
     return np.flatnonzero(in_sample(ids, classes, rates))
 
 
-def fit(hasher: SIH, X: Array, training: Training) -> SIH:
+def fit(hasher: SIH, X: Array, training: Training) -> LearnedTraining:
     """Learn from scratch, from all of these rows: the database has drawn the sample."""
     n_classes = training.n_labels
     if n_classes < 2:
@@ -81,7 +81,9 @@ def fit(hasher: SIH, X: Array, training: Training) -> SIH:
 
     try:
         whole = clone(hasher).set_params(training_rows="all")
-        return whole.fit(X, list(map(list, training.labels)), ids=training.ids.tolist())
+        learned = whole.fit(X, list(map(list, training.labels)), ids=training.ids.tolist()).training_
+        assert learned is not None
+        return learned
     except ValueError as error:
         raise DatabaseError(str(error)) from error
 
