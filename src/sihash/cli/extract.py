@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sihash.atomic_file import whole_file
 from sihash.cli.options import (
     AllowRejects,
     Json,
@@ -22,6 +21,7 @@ from sihash.cli.options import (
     with_extension,
 )
 from sihash.cli.output import REJECTED, ProgressKind, emit, progress_bar, talk
+from sihash.store.atomic_file import whole_file
 
 
 def extract(
