@@ -212,7 +212,6 @@ def _details(first: Snapshot, second: Snapshot, merging: _Merging, there: _There
         "first_new": merging.next_number,
         "first_id": 0,
         "n_added": merging.next_number,
-        "n_numbers": merging.next_number,
         "place": None,
         "n_skipped": len(there.skipped),
         "n_rejected": 0,

@@ -54,8 +54,7 @@ class Log:
         self.operations[operation.number] = self.last = operation
         if operation.kind in ("create", "add"):
             about = operation.details
-            n_numbers = about.get("n_numbers", about["n_added"])  # more where rows were rejected
-            self.next_number = max(self.next_number, about["first_id"] + n_numbers)
+            self.next_number = max(self.next_number, about["first_id"] + about["n_added"])
             self.next_id = max(self.next_id, self.next_number, about["largest_id"] + 1)
             if about["columns"]:
                 self._columns.update(about["columns"].items())

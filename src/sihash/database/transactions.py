@@ -159,8 +159,7 @@ def _about(intake: Intake, first_id: int) -> dict[str, Any]:
     source = intake.source
     return {
         "first_id": first_id,
-        "n_added": len(intake.taken),
-        "n_numbers": intake.n_numbers,
+        "n_added": intake.n_numbers,
         "place": source.place,
         "n_skipped": len(intake.skipped),
         "n_rejected": len(intake.rejects),

@@ -41,8 +41,13 @@ class Hyperparameters:
     max_iter: int
     tol: float
     method: Method
-    codes_move: bool  # whether rows may leave the word of their class (eq. 2)
+    words: str  # where words come from: "learned", "separated", "random", "hadamard", or "given"
     training_rows: Budget
+
+    @property
+    def codes_move(self) -> bool:
+        """Whether rows may leave the word of their class (eq. 2)."""
+        return self.words not in LASTING_WORDS
 
     @classmethod
     def checked(
@@ -76,6 +81,6 @@ class Hyperparameters:
         if solver not in ("auto", "smooth", "ocas"):
             raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {solver!r}.")
         method: Method = "ocas" if solver == "ocas" else "smooth"
-        moves = not (isinstance(codebook, str) and codebook in LASTING_WORDS)
+        words = codebook if isinstance(codebook, str) else "given"
         budget = check_budget(training_rows)
-        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, moves, budget)
+        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, words, budget)

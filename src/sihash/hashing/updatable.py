@@ -116,8 +116,7 @@ class UpdatableHashFunctions(HashFunctions):
                 follow_classes(twin, new, self.n_anchors, how, rng)
             with report.phase("rows"):
                 if new is not None:
-                    learned = isinstance(self.codebook, str) and self.codebook == "learned"
-                    row_changes.join(twin, new, rng, learned)
+                    row_changes.join(twin, new, rng)
             return self._run(twin, report, rng)
 
     def _arrivals(
