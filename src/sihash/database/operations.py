@@ -23,13 +23,14 @@ from sihash.database.answers import (
     UndoReport,
 )
 from sihash.database.encoding import Encoder
+from sihash.database.intake import Intake, Nothing, intake_of
 from sihash.database.learning import Training, write_models, write_sketcher
 from sihash.database.present import Collected, ids_of_numbers
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Known, Nothing, Source, VectorSource
+from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import training_ids
 from sihash.hashing.hyperparameters import n_bits_for
 from sihash.hashing.training_sample import Budget
@@ -77,16 +78,17 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} already holds a database; choose another folder, or add to it.")
         writer.catalogue.lay_out()
-        new = ingest(writer, source, Nothing(), 0, progress)
+        intake = intake_of(source, Nothing())
+        new = ingest(writer, intake, 0, progress)
         if not new:
-            raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
+            raise DatabaseError(f"Nothing could be read from the source{_why(intake)}.")
         width = new[0].vectors.shape[1]
         places = Places(new)
         sketcher = Sketcher.made(_mean(new))
         _write_rows(writer, new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
-        whole = source.whole()
+        whole = source.in_memory() if isinstance(source, VectorSource) else None
         if whole is not None and len(whole) == len(training.ids):
             X = whole
         else:
@@ -115,24 +117,24 @@ def create(
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         table = LabelTable(writer.catalogue.rows("classes"))
         weights = learn_weights(hasher, sketcher, places.only(training.ids, X), table, left_out)
-        n = sum(len(segment.ids) for segment in new)
-        details = {**_about(source, 0, n), "strategy": "create", "n_training": len(training.ids)}
-        details |= {"words": 1, "first_new": n, "model": models.result()["hash"].sha256.hex()}
+        details = {**_about(intake, 0), "strategy": "create", "n_training": len(training.ids)}
+        details |= {"words": 1, "first_new": intake.n_numbers, "model": models.result()["hash"].sha256.hex()}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
-    return _report(1, source, 0, n)
+    return _report(1, intake, 0)
 
 
-def ingest(writer: Writer, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
-    """Write the vectors of everything that is new in a source; `_write_rows` writes the rest of the segments.
+def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
+    """Write the vectors of all that is taken from a source; `_write_rows` writes the rest of the segments.
 
     The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
     next ones are read; one segment at a time, so that a slow disk holds up a fast source.
     """
+    source = intake.source
     table = LabelTable(writer.catalogue.rows("classes"))
     written: list[Segment] = []
-    waiting: list[tuple[Array, Array, Table]] = []  # of the segment being filled; class numbers
-    next_id = start = first_id
+    # Of the segment being filled: numbers, vectors, class numbers, columns.
+    waiting: list[tuple[Array, Array, Array, Table]] = []
     with ThreadPoolExecutor(1) as pool:
         on_the_way: list[tuple[int, Array, Table, Future[Written]]] = []
 
@@ -145,27 +147,30 @@ def ingest(writer: Writer, source: Source, known: Known, first_id: int, progress
 
         def send() -> None:
             arrive()
-            number, n = writer.next_segment(), next_id - start
-            vectors, classes, columns = zip(*waiting, strict=True)
+            number = writer.next_segment()
+            ids, vectors, classes, columns = zip(*waiting, strict=True)
             file = pool.submit(segments.write_vectors, writer.root, number, vectors)
-            no_sketches = np.zeros((n, SKETCH_BYTES), dtype=np.uint8)
-            rows = segments.make_rows(np.arange(start, next_id), np.concatenate(classes), no_sketches)
+            every = np.concatenate(ids)
+            no_sketches = np.zeros((len(every), SKETCH_BYTES), dtype=np.uint8)
+            rows = segments.make_rows(every, np.concatenate(classes), no_sketches)
             on_the_way.append((number, rows, joined(columns), file))
+            waiting.clear()
 
-        for block in source.blocks(known):
-            own_first, next_id = next_id, next_id + len(block.names)
+        for block in source.blocks(intake):
+            ids = first_id + np.array(block.offsets, dtype=np.int64)
             numbers = writer.class_numbers(block.labels, table)
-            waiting.append((block.vectors, np.array(numbers, dtype=np.int32), block.columns))
-            if next_id - start >= segments.rows_of(block.vectors.shape[1]):
+            waiting.append((ids, block.vectors, np.array(numbers, dtype=np.int32), block.columns))
+            if sum(len(each) for each, *_ in waiting) >= segments.rows_of(block.vectors.shape[1]):
                 send()
-                start, waiting = next_id, []
-            writer.insert_items(own_first, numbers, block.names, block.contents, block.ids, block.thumbnails)
-            done = next_id - first_id + len(source.skipped) + len(source.rejects)
+            writer.insert_items(
+                ids.tolist(), numbers, block.names, block.contents, block.ids, block.thumbnails
+            )
+            done = len(intake.taken) + len(intake.skipped) + len(intake.rejects)
             progress(source.step, min(1.0, done / max(1, len(source))))
         if waiting:
             send()
         arrive()
-    _join_labels(writer, source.joined_labels, written, table)
+    _join_labels(writer, intake.joined_labels, written, table)
     return written
 
 
@@ -209,29 +214,35 @@ def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
     return learning.training_of(ids, numbers, LabelTable(catalogue.rows("classes")), budget), len(ids)
 
 
-def _report(version: int, source: Source, first: int, n: int) -> AddReport:
-    added: list[Id] = [*range(first, first + n)] if source.ids is None else source.taken_ids
-    replaced = [present.id for present in source.replaced]
+def _report(version: int, intake: Intake, first: int) -> AddReport:
     return AddReport(
-        version, added, source.skipped, source.rejects, replaced, source.conflicts, source.joined
+        version,
+        intake.ids(first),
+        intake.skipped,
+        intake.rejects,
+        [present.id for present in intake.replaced],
+        intake.conflicts,
+        intake.joined,
+        [first + k for k in intake.repeated],
     )
 
 
-def _why(source: Source) -> str:
-    if source.rejects:
-        return f" ({len(source.rejects)} rejected; {source.rejects[0].name}: {source.rejects[0].reason})"
+def _why(intake: Intake) -> str:
+    if intake.rejects:
+        return f" ({len(intake.rejects)} rejected; {intake.rejects[0].name}: {intake.rejects[0].reason})"
     return ""
 
 
-def _about(source: Source, first_id: int, n: int) -> dict[str, Any]:
+def _about(intake: Intake, first_id: int) -> dict[str, Any]:
+    source = intake.source
     return {
         "first_id": first_id,
-        "n_added": n,
+        "n_added": intake.n_numbers,
         "place": source.place,
-        "n_skipped": len(source.skipped),
-        "n_rejected": len(source.rejects),
-        "n_replaced": len(source.replaced),
-        "largest_id": largest_number(source.taken_ids),
+        "n_skipped": len(intake.skipped),
+        "n_rejected": len(intake.rejects),
+        "n_replaced": len(intake.replaced),
+        "largest_id": -1 if source.ids is None else largest_number(intake.ids(first_id)),
         "columns": source.columns.kinds,
     }
 
@@ -274,18 +285,19 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         prepare(source, snapshot)
         first = snapshot.log.next_id if source.ids is None else snapshot.log.next_number
         version = snapshot.version
-        new = ingest(writer, source, Collected(snapshot, writer.catalogue), first, progress)
-        n = sum(len(segment.ids) for segment in new)
-        if n:
-            writer.insert_removed(np.array([present.number for present in source.replaced], dtype=np.int64))
+        intake = intake_of(source, Collected(snapshot, writer.catalogue))
+        new = ingest(writer, intake, first, progress)
+        if new:
+            replaced = np.array([present.number for present in intake.replaced], dtype=np.int64)
+            writer.insert_removed(replaced)
             _write_rows(writer, new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
             full = segments.rows_of(snapshot.width)
             small_segments.merge(writer, snapshot.places.segments, new, snapshot.log, version, full)
-            writer.commit("add", version, _about(source, first, n))
+            writer.commit("add", version, _about(intake, first))
         else:
             writer.catalogue.rollback()
-    return _report(version, source, first, n)
+    return _report(version, intake, first)
 
 
 def remove(reader: Reader, ids: Iterable[Any]) -> RemoveReport:

@@ -70,15 +70,14 @@ class Writer:
 
     def insert_items(
         self,
-        first_id: int,
+        ids: Sequence[int],
         classes: Sequence[int],
         names: Sequence[str],
         contents: Sequence[bytes],
         given_ids: Sequence[Id | None],
         thumbnails: Sequence[bytes | None],
     ) -> None:
-        """Rows of new items, numbered from ``first_id`` on; a class number of −1 stands for no label."""
-        ids = range(first_id, first_id + len(names))
+        """Rows of new items; a class number of −1 stands for no label."""
         operation = self.operation
         self.catalogue.insert(
             "items",
