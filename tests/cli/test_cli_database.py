@@ -553,8 +553,8 @@ def test_duplicates_with_another_label_are_named(place):
     shutil.copy(place / "first" / "light" / "0-4.png", place / "again" / "light" / "same.png")
     code, stdout, stderr = invoke("add", place / "db", place / "again")
     assert code == 0
-    assert "same content, different label: light/copy.png is light here, dark in the database" in stderr
-    assert stdout.startswith("0 added, 2 already there, 1 of these with a different label")
+    assert "same content, different label: light/copy.png is light here, and dark in an earlier" in stderr
+    assert stdout.startswith("0 added, 2 already there, 1 with another label than an equal item")
     assert Database(place / "db").add(place / "again").conflicts[0].kept == ("dark",)
 
 

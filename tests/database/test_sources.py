@@ -10,7 +10,8 @@ import small
 from PIL import Image
 
 from sihash.database import Database, DatabaseError, NoSuchItem
-from sihash.database.sources import Features, ImageSource, Nothing, open_source
+from sihash.database.intake import Nothing, intake_of
+from sihash.database.sources import Features, ImageSource, open_source
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
 
@@ -64,8 +65,9 @@ def test_files_in_memory_at_a_time_are_bounded_by_their_bytes(monkeypatch):
 
     source = ImageSource(images(), None, [f"{k}" for k in range(200)], [None] * 200)
     source.features = Features("pixels", {"size": 4})
-    assert list(source.blocks(Nothing())) == []
-    assert len(source.rejects) == 200
+    intake = intake_of(source, Nothing())
+    assert list(source.blocks(intake)) == []
+    assert len(intake.rejects) == 200
     assert most < 4000
 
 

@@ -124,12 +124,13 @@ def test_an_image_with_labels(in_process, digits):
     assert (again["added"], again["conflicts"], again["joined"]) == ([], [conflict], [])
 
 
-def test_a_picture_twice_in_a_batch_has_the_labels_of_both(http):
+def test_a_vector_twice_in_a_batch_is_two_items(http):
     items = [{"vector": NEW[3].tolist(), "label": [label]} for label in ("round", "dusty")]
     answer = http.post("/v1/items/batch", json={"items": items}).json()
-    assert [each["labels"] for each in answer["joined"]] == [["dusty", "round"]]
-    [number] = answer["added"]
-    assert http.get(f"/v1/items/{number}").json()["labels"] == ["dusty", "round"]
+    assert [(each["labels"], each["kept"]) for each in answer["conflicts"]] == [(["dusty"], ["round"])]
+    first, second = answer["added"]
+    assert answer["repeated"] == [second]
+    assert [http.get(f"/v1/items/{id}").json()["label"] for id in (first, second)] == ["round", "dusty"]
 
 
 def test_a_class_goes_and_its_items_stay_where_they_have_another_label(client):

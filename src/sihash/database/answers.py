@@ -167,7 +167,9 @@ class Item(Labelled):
 
 @dataclass(frozen=True)
 class LabelConflict(Labelled):
-    """An item that was not added: its content is already there with different labels, ``kept``."""
+    """An item whose content an earlier one has with different labels, ``kept``. An image is not added then;
+    a vector is, as an item with its own labels.
+    """
 
     name: str
     labels: LabelSet
@@ -186,9 +188,10 @@ class JoinedLabels(Labelled):
 class AddReport:
     """Ids of the added items, names of those already there (``skipped``), and files that could not be used.
 
-    ``conflicts`` are skipped items with a different label than in the database. ``joined`` are those whose
-    content came twice in one source with different labels: the item has both. ``replaced`` are the added ids
-    that replaced older items.
+    ``conflicts`` are items with a different label than an earlier one with the same content. ``joined`` are
+    images that came twice in one source with different labels: the item has both. ``replaced`` are the added
+    ids that replaced older items. ``repeated`` are added vectors, without ids of yours, that equal earlier
+    ones.
     """
 
     version: int
@@ -198,6 +201,7 @@ class AddReport:
     replaced: list[Id] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
     joined: list[JoinedLabels] = field(default_factory=list)
+    repeated: list[Id] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

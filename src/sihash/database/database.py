@@ -54,12 +54,13 @@ from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoS
 from sihash.database.findings import Diagnosis
 from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
+from sihash.database.intake import Nothing, intake_of
 from sihash.database.label_text import joined_labels
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
 from sihash.database.server_index import reach
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Nothing, open_source
+from sihash.database.sources import Features, ImageSource, open_source
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
@@ -128,7 +129,8 @@ class Database:
     ) -> Self:
         """Make a database from a source and learn its hash functions.
 
-        ``created_`` of the returned database lists what was skipped and rejected.
+        ``created_`` of the returned database lists what was skipped and rejected. Each row of vectors is an
+        item; without ``ids`` its id is its number.
 
         Parameters
         ----------
@@ -203,7 +205,7 @@ class Database:
         """Combine two databases that share a model in a new one at ``path``, and open it.
 
         They share a model if one began as a copy of the other and neither was updated since. Items in both
-        (the same id, content, label and columns; without an id, the same content) are kept once. Two
+        (the same content, label and columns, and the same id if they have one) are kept once. Two
         different items under one id are refused. Numbers of the second's items change. The report is
         ``merged_`` of the returned database.
         """
@@ -356,7 +358,8 @@ class Database:
     ) -> AddReport:
         """Add items. They can be found as soon as this returns; the next update learns from their labels.
 
-        Content that is already there is skipped, unreadable files are rejected; the report lists both.
+        Images that are already there are skipped, unreadable files are rejected; the report lists both.
+        Vectors without ids are all added; ``repeated`` of the report are those that equal earlier items.
         ``ids`` and ``columns`` are as in `create`. An item whose id is already there is skipped if nothing
         differs; otherwise it is refused, or with ``replace`` it replaces the old one. ``prefix`` is put
         before paths that become ids, for a second folder with the same file names.
@@ -597,20 +600,20 @@ class Database:
         opened = open_source(source, labels)
         if isinstance(opened, ImageSource):
             opened.features = self.features
-        blocks = list(opened.blocks(Nothing()))
-        if opened.rejects:
-            first = opened.rejects[0]
+        intake = intake_of(opened, Nothing())
+        blocks = list(opened.blocks(intake))
+        if intake.rejects:
+            first = intake.rejects[0]
             warnings.warn(
-                f"{len(opened.rejects)} queries cannot be used and are left out, for example {first.name}: "
+                f"{len(intake.rejects)} queries cannot be used and are left out, for example {first.name}: "
                 f"{first.reason}.",
                 stacklevel=3,
             )
         if not blocks:
             raise DatabaseError("There are no queries: nothing could be read from the source.")
         X = np.concatenate([block.vectors for block in blocks])
-        joined = opened.joined_labels
         y = [
-            joined.get(content, own)
+            intake.joined_labels.get(content, own)
             for block in blocks
             for content, own in zip(block.contents, block.labels, strict=True)
         ]

@@ -23,12 +23,12 @@ from sihash.database.catalogue import SqlRow
 from sihash.database.columns import check_kinds
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import of_row
+from sihash.database.intake import Present
 from sihash.database.label_table import LabelTable, to_json
 from sihash.database.present import Collected
 from sihash.database.progress import Progress
 from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Present
 from sihash.database.updating import training_ids
 from sihash.database.writer import Writer, new_folder, writing
 
@@ -140,11 +140,15 @@ def _rows(source: Snapshot, numbers: list[int]) -> list[SqlRow]:
 
 
 class _There:
-    """What the first database has of the second: under the same id, or, of items without one, the same."""
+    """What the first database has of the second: under the same id, or, of items without one, the same.
+
+    Of equal vectors each is an item, so one of the first stands for one of the second.
+    """
 
     def __init__(self, first: Snapshot) -> None:
         self._first = first
         self._known = Collected(first, first.catalogue)
+        self._paired: set[int] = set()  # numbers in the first that stand for vectors of the second
         self.skipped: list[Id] = []
 
     def lacks(self, second: Snapshot, segment: Segment) -> Array:
@@ -157,20 +161,25 @@ class _There:
         alike = self._by_content([row[4] for row in rows if row[5] is None])
         for place, row, own_labels, said in zip(places.tolist(), rows, labels, columns, strict=True):
             own = of_row(row[0], row[5])
-            others = alike.get(row[4], [])
             if row[5] is not None:
                 others = [under[own]] if own in under else []
-            if not others:
-                continue
+            else:
+                others = [each for each in alike.get(row[4], []) if each.number not in self._paired]
             mine = (row[4], own_labels, said)
-            if mine not in [(other.content, other.labels, other.columns) for other in others]:
+            same = [each for each in others if mine == (each.content, each.labels, each.columns)]
+            if same:
+                if row[5] is None and second.holds_vectors:
+                    self._paired.add(row[0] if row[0] in [each.number for each in same] else same[0].number)
+                out[place] = False
+                self.skipped.append(own)
+            elif row[5] is None and second.holds_vectors and row[0] not in [each.number for each in others]:
+                continue
+            elif others:
                 what = f"with the id {own!r}" if row[5] is not None else f"like {row[3]!r} (id {own!r})"
                 raise DatabaseError(
                     f"Both databases have an item {what}, and the two differ in content, label or columns; "
                     "remove one of them, or make them the same, and merge again."
                 )
-            out[place] = False
-            self.skipped.append(own)
         return out
 
     def _by_content(self, contents: list[bytes]) -> dict[bytes, list[Present]]:

@@ -27,6 +27,7 @@ from sihash.database.columns import check_kinds, joined
 from sihash.database.encoding import Encoder
 from sihash.database.errors import DatabaseError
 from sihash.database.ids import largest_number
+from sihash.database.intake import Intake, Nothing, intake_of
 from sihash.database.label_table import LabelTable
 from sihash.database.label_text import joined_labels, label_set
 from sihash.database.learning import Training
@@ -37,7 +38,7 @@ from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
 from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Nothing, Source, VectorSource
+from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import training_ids
 from sihash.database.writer import (
     UPDATER,
@@ -75,16 +76,17 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} already holds a database; choose another folder, or add to it.")
         writer.catalogue.lay_out()
-        new = writer.ingest(source, Nothing(), 0, progress)
+        intake = intake_of(source, Nothing())
+        new = writer.ingest(intake, 0, progress)
         if not new:
-            raise DatabaseError(f"Nothing could be read from the source{_why(source)}.")
+            raise DatabaseError(f"Nothing could be read from the source{_why(intake)}.")
         width = new[0].vectors.shape[1]
         places = Places(new)
         sketcher = Sketcher.made(_mean(new))
         writer.finish(new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
-        whole = source.whole()
+        whole = source.in_memory() if isinstance(source, VectorSource) else None
         if whole is not None and len(whole) == len(training.ids):
             X = whole
         else:
@@ -113,12 +115,11 @@ def create(
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         table = LabelTable(writer.catalogue.rows("classes"))
         weights = learn_weights(hasher, sketcher, places.only(training.ids, X), table, left_out)
-        n = sum(len(segment.ids) for segment in new)
-        details = {**_about(source, 0, n), "strategy": "create", "n_training": len(training.ids)}
-        details |= {"words": 1, "first_new": n, "model": models.result()["hash"].sha256.hex()}
+        details = {**_about(intake, 0), "strategy": "create", "n_training": len(training.ids)}
+        details |= {"words": 1, "first_new": intake.n_numbers, "model": models.result()["hash"].sha256.hex()}
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
-    return _report(1, source, 0, n)
+    return _report(1, intake, 0)
 
 
 def _mean(new: list[Segment]) -> Array:
@@ -135,29 +136,35 @@ def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
     return learning.training_of(ids, numbers, LabelTable(catalogue.rows("classes")), budget), len(ids)
 
 
-def _report(version: int, source: Source, first: int, n: int) -> AddReport:
-    added: list[Id] = [*range(first, first + n)] if source.ids is None else source.taken_ids
-    replaced = [present.id for present in source.replaced]
+def _report(version: int, intake: Intake, first: int) -> AddReport:
     return AddReport(
-        version, added, source.skipped, source.rejects, replaced, source.conflicts, source.joined
+        version,
+        intake.ids(first),
+        intake.skipped,
+        intake.rejects,
+        [present.id for present in intake.replaced],
+        intake.conflicts,
+        intake.joined,
+        [first + k for k in intake.repeated],
     )
 
 
-def _why(source: Source) -> str:
-    if source.rejects:
-        return f" ({len(source.rejects)} rejected; {source.rejects[0].name}: {source.rejects[0].reason})"
+def _why(intake: Intake) -> str:
+    if intake.rejects:
+        return f" ({len(intake.rejects)} rejected; {intake.rejects[0].name}: {intake.rejects[0].reason})"
     return ""
 
 
-def _about(source: Source, first_id: int, n: int) -> dict[str, Any]:
+def _about(intake: Intake, first_id: int) -> dict[str, Any]:
+    source = intake.source
     return {
         "first_id": first_id,
-        "n_added": n,
+        "n_added": intake.n_numbers,
         "place": source.place,
-        "n_skipped": len(source.skipped),
-        "n_rejected": len(source.rejects),
-        "n_replaced": len(source.replaced),
-        "largest_id": largest_number(source.taken_ids),
+        "n_skipped": len(intake.skipped),
+        "n_rejected": len(intake.rejects),
+        "n_replaced": len(intake.replaced),
+        "largest_id": -1 if source.ids is None else largest_number(intake.ids(first_id)),
         "columns": source.columns.kinds,
     }
 
@@ -201,17 +208,18 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         prepare(source, snapshot)
         first = snapshot.log.next_id if source.ids is None else snapshot.log.next_number
         version = snapshot.version
-        new = writer.ingest(source, Collected(snapshot, writer.catalogue), first, progress)
-        n = sum(len(segment.ids) for segment in new)
-        if n:
-            writer.insert_removed(np.array([present.number for present in source.replaced], dtype=np.int64))
+        intake = intake_of(source, Collected(snapshot, writer.catalogue))
+        new = writer.ingest(intake, first, progress)
+        if new:
+            replaced = np.array([present.number for present in intake.replaced], dtype=np.int64)
+            writer.insert_removed(replaced)
             writer.finish(new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
             small_segments.merge(writer, snapshot, new, version)
-            writer.commit("add", version, _about(source, first, n))
+            writer.commit("add", version, _about(intake, first))
         else:
             writer.catalogue.rollback()
-    return _report(version, source, first, n)
+    return _report(version, intake, first)
 
 
 def remove(reader: Reader, ids: Iterable[Any]) -> RemoveReport:

@@ -21,11 +21,12 @@ from sihash.database.columns import Table, joined, write_table
 from sihash.database.errors import DatabaseBusy, DatabaseError
 from sihash.database.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
 from sihash.database.ids import to_row
+from sihash.database.intake import Intake
 from sihash.database.label_table import LabelTable, to_json
 from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.segments import Places, Segment
-from sihash.database.sources import ItemBlock, Known, Source
+from sihash.database.sources import ItemBlock
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
 
@@ -68,16 +69,17 @@ class Writer:
         operation = self.operation
         self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
 
-    def ingest(self, source: Source, known: Known, first_id: int, progress: Progress) -> list[Segment]:
-        """Write the vectors of everything that is new in a source; `finish` writes the rest of the segments.
+    def ingest(self, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
+        """Write the vectors of all that is taken from a source; `finish` writes the rest of the segments.
 
         The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
         next ones are read; one segment at a time, so that a slow disk holds up a fast source.
         """
+        source = intake.source
         table = LabelTable(self.catalogue.rows("classes"))
         written: list[Segment] = []
-        waiting: list[tuple[Array, Array, Table]] = []  # of the segment being filled; class numbers
-        next_id = start = first_id
+        # Of the segment being filled: numbers, vectors, class numbers, columns.
+        waiting: list[tuple[Array, Array, Array, Table]] = []
         with ThreadPoolExecutor(1) as pool:
             on_the_way: list[tuple[int, Array, Array, Table, Future[Written]]] = []
 
@@ -90,25 +92,26 @@ class Writer:
 
             def send() -> None:
                 arrive()
-                number, ids = self._next_segment(), np.arange(start, next_id)
-                vectors, classes, columns = zip(*waiting, strict=True)
+                number = self._next_segment()
+                ids, vectors, classes, columns = zip(*waiting, strict=True)
                 file = pool.submit(segments.write_vectors, self.root, number, vectors)
-                on_the_way.append((number, ids, np.concatenate(classes), joined(columns), file))
+                about = np.concatenate(ids), np.concatenate(classes), joined(columns)
+                on_the_way.append((number, *about, file))
+                waiting.clear()
 
-            for block in source.blocks(known):
-                own_first, next_id = next_id, next_id + len(block.names)
+            for block in source.blocks(intake):
+                ids = first_id + np.array(block.offsets, dtype=np.int64)
                 numbers = self.class_numbers(block.labels, table)
-                waiting.append((block.vectors, np.array(numbers, dtype=np.int32), block.columns))
-                if next_id - start >= segments.rows_of(block.vectors.shape[1]):
+                waiting.append((ids, block.vectors, np.array(numbers, dtype=np.int32), block.columns))
+                if sum(len(each) for each, *_ in waiting) >= segments.rows_of(block.vectors.shape[1]):
                     send()
-                    start, waiting = next_id, []
-                self._insert_items(block, own_first, numbers)
-                done = next_id - first_id + len(source.skipped) + len(source.rejects)
+                self._insert_items(block, ids.tolist(), numbers)
+                done = len(intake.taken) + len(intake.skipped) + len(intake.rejects)
                 progress(source.step, min(1.0, done / max(1, len(source))))
             if waiting:
                 send()
             arrive()
-        self._join_labels(source.joined_labels, written, table)
+        self._join_labels(intake.joined_labels, written, table)
         return written
 
     def class_numbers(self, labels: Sequence[LabelSet], table: LabelTable | None = None) -> list[int]:
@@ -139,9 +142,8 @@ class Writer:
             "items", ((i, o, None if now[i] < 0 else now[i], *rest) for i, o, _, *rest in rows)
         )
 
-    def _insert_items(self, block: ItemBlock, first_id: int, numbers: list[int]) -> None:
+    def _insert_items(self, block: ItemBlock, ids: list[int], numbers: list[int]) -> None:
         """Rows of a block's items."""
-        ids = range(first_id, first_id + len(block.names))
         operation = self.operation
         self.catalogue.insert(
             "items",

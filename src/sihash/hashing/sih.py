@@ -104,9 +104,11 @@ class SIH(UpdatableHashFunctions, Hasher):
         Maximum number of rounds of Algorithm 1. With learned or separated words one is enough: rows keep the
         word of their class.
     tol : float
-        Allowed gap of each SVM to its optimum, as a share of its objective. With the smoothed solver the gap
-        is an estimate, and an objective counts for at least half of F(0) = C n; with OCAS it is proven. At
-        0.006, mAP is within 0.0021 of a solve certified to 1 % (docs/solver.md).
+        Allowed gap of each SVM to its optimum. With OCAS that is a share of its objective, and proven. With
+        the smoothed solver it is an estimate, and a share of the objective or of half of F(0) = C n,
+        whichever is more: codes are settled long before a small loss is exact. ``report_.max_gap`` and
+        `certify` give the same ratio. At 0.006, mAP is within 0.0021 of a solve certified to 1 %
+        (docs/solver.md).
     solver : {"auto", "smooth", "ocas"}
         Solver for the binary SVMs; "auto" is "smooth". OCAS is the paper's, and proves its gaps; `certify`
         proves those of the other.

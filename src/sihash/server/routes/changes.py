@@ -177,6 +177,7 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replace: b
             for each in report.conflicts
         ],
         joined=[JoinedLabels(name=each.name, labels=list(each.labels)) for each in report.joined],
+        repeated=report.repeated,
     )
 
 
