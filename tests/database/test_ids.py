@@ -13,7 +13,7 @@ from PIL import Image
 
 from sihash import SIH
 from sihash.database import Database, DatabaseError, IdTaken, NoSuchItem, verify
-from sihash.database.ids import folded, plain_ids
+from sihash.store.ids import folded, plain_ids
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
 X, Y = small.rows(60, seed=0)
@@ -531,8 +531,8 @@ def test_texts_that_are_too_long_are_refused_with_the_limit(shop, what):
 
 
 def test_a_value_past_the_limits_of_sqlite_is_no_damage(shop):
-    from sihash.database.catalogue import Catalogue
-    from sihash.database.errors import CorruptFile
+    from sihash.store.catalogue import Catalogue
+    from sihash.store.errors import CorruptFile
 
     catalogue = Catalogue(shop.path)
     with pytest.raises(DatabaseError, match="cannot take this") as caught:

@@ -14,15 +14,15 @@ from sihash._typing import Array
 from sihash.checks import as_numbers, check_count
 from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit, Id, LabelSet, Why
-from sihash.database.catalogue import Catalogue
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import of_row
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, describe, open_source
 from sihash.index.base import check_radius
 from sihash.labels import several
 from sihash.ranking import Found, Rank, Reasons, Weights, check_rank
 from sihash.ranking.ranker import Query
+from sihash.store.catalogue import Catalogue
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import of_row
 from sihash.threads import map_threads
 
 DEFAULT_K = 10

@@ -18,13 +18,8 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
-from sihash.database.columns import Table, make_table
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import plain_ids
 from sihash.database.intake import Intake
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.database.label_text import joined_labels, label_set, label_sets, plain_label, printable
-from sihash.database.segments import rows_of
 from sihash.datasets import NAMED, Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
@@ -33,6 +28,11 @@ from sihash.features import extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
 from sihash.labels import several
+from sihash.store.columns import Table, make_table
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import plain_ids
+from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
+from sihash.store.segments import rows_of
 
 THUMBNAIL_PIXELS = 96  # pixels of the longer side
 
