@@ -302,7 +302,7 @@ class Database:
 
     def search_ids(
         self,
-        ids: Iterable[Id],
+        ids: Iterable[Id] | Id,
         *,
         k: int | None = None,
         radius: int | None = None,
@@ -310,8 +310,11 @@ class Database:
         classes: Iterable[Any] | None = None,
         where: str | None = None,
     ) -> list[Answer]:
-        """Search with items of the database as queries; each is left out of its own answer."""
-        numbers = list(ids)
+        """Search with items of the database as queries; each is left out of its own answer.
+
+        Here and below one id or class may stand for a list of one.
+        """
+        numbers = several(ids)
         ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
@@ -367,20 +370,20 @@ class Database:
         opened = open_source(source, labels, names, ids, columns, replace, prefix)
         return operations.add(self._reader, opened, progress or silent)
 
-    def remove(self, ids: Iterable[Id]) -> RemoveReport:
+    def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:
         """Remove items. As soon as this returns, no search in any process finds them."""
-        return operations.remove(self._reader, list(ids))
+        return operations.remove(self._reader, several(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
         """Remove one or more classes: an item loses that label, and is removed if it has no other."""
         return operations.remove_classes(self._reader, several(labels))
 
-    def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
+    def relabel(self, ids: Iterable[Id] | Id, label: Any) -> RelabelReport:
         """Change the label of items, to one label or a list; None removes it. Changes all of them or none.
 
         Searches, filters and evaluations use the new label at once; the next update learns from it.
         """
-        return operations.relabel(self._reader, list(ids), label)
+        return operations.relabel(self._reader, several(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
@@ -454,7 +457,7 @@ class Database:
         where: str | None = None,
     ) -> list[Item]:
         """Items in order of arrival, optionally of some classes or that match conditions on columns."""
-        labels = None if classes is None else list(classes)
+        labels = None if classes is None else several(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
             some = searching.numbers_allowed(snapshot, labels, where)
@@ -467,7 +470,7 @@ class Database:
         self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
     ) -> list[Item]:
         """Draw items from as many classes as possible; filters as in `items`."""
-        labels = None if classes is None else list(classes)
+        labels = None if classes is None else several(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
             own = searching.numbers_allowed(snapshot, labels, where)
