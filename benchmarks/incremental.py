@@ -5,7 +5,7 @@ adds 50 updates in a row, ``--growth`` the same change on half and on all of the
 time, as shares of a fit from scratch on the final rows, taken right after the update in the same run; only
 these ratios mean anything. Each repeat has a seed of its own, and other classes that come or go: medians of
 the times, means of mAP, and the standard error of the difference. The points of the paper's figures, with
-its parameters, are those of ``sihash reproduce incremental``.
+its parameters, are those of ``python -m sihash.research reproduce incremental``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--data", default="cifar10", choices=NAMES)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--anchors", type=int, default=1000)
-    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes, kmeans or random")
+    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes or random")
     parser.add_argument("--width", default="auto", help="of the kernel; auto: each fit chooses it")
     parser.add_argument("--solver", default="smooth", choices=["smooth", "ocas"])
     parser.add_argument("--repeats", type=int, default=5)

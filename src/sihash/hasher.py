@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import modelfile
 from sihash._typing import Array
+from sihash.checks import check_real
 from sihash.encoder import EncoderMixin
 from sihash.modelfile import Entries
 
@@ -61,6 +62,7 @@ class Hasher(EncoderMixin, TransformerMixin, BaseEstimator):
         return self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
 
     def _check_rows(self, X: Any) -> Array:
+        check_real(X)
         return validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
 
     def __sklearn_tags__(self) -> Any:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.label_table import LabelTable, runs
-from sihash.database.segments import Places, Segment
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, ScanIndex
-from sihash.ranking import Ranker, Sketcher, Weights, fit_weights
+from sihash.ranking import Ranker, Sketcher, Weights, fit_weights, nearness
 from sihash.ranking.ranker import Query
 from sihash.ranking.score import ItemLabels
-from sihash.ranking.sketch import SKETCH_BITS
+from sihash.ranking.sketch import SKETCH_BITS, SKETCH_BYTES
+from sihash.store.label_table import LabelTable, runs
+from sihash.store.segments import Places, Segment
 from sihash.threads import map_threads
 
 if TYPE_CHECKING:
-    from sihash.hashing.updatable import UpdatableHashFunctions
+    from sihash.hashing.training import Training
 
 N_ASKED = 1000  # items that ask for the others, to find the weights of the score
 
@@ -47,11 +47,22 @@ def make_ranker(
         margin_proba=hasher.margin_proba,
         code_proba=hasher.code_proba,
         codes_of=lambda ids: places.codes(ids, n_bytes),
-        sketches_of=places.sketches,
+        sketches_of=lambda ids: places.sketches(ids, SKETCH_BYTES),
         labels_of=lambda ids: positions(places.classes(ids)),
         n_classes=positions.n_classes,
-        cosines_of=lambda query, ids: places.cosines(query, ids, sketcher.mean),
+        cosines_of=lambda query, ids: cosines(places, query, ids, sketcher.mean),
     )
+
+
+def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
+    """Cosines of a vector to those of items, all centred to ``mean``."""
+    out = np.empty(len(ids))
+    towards = nearness.direction(query, mean)
+    for segment, found, rows in places.find_all(ids):
+        part = np.empty(len(rows))
+        nearness.cosines(np.asarray(segment.vectors), rows, mean, towards, part)
+        out[found] = part
+    return out
 
 
 class ClassPositions:
@@ -100,16 +111,16 @@ def n_bits_near(n_bits: int) -> int:
     return 8 * -(-n_bits // 8) + SKETCH_BITS
 
 
-def rows_left_out(hasher: UpdatableHashFunctions) -> Array:
+def rows_left_out(learner: Training) -> Array:
     """Some items that the hash functions were learned from, with ``margins`` as if they had not been."""
-    names, margins = hasher.left_out_margins(N_ASKED)
-    rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", (hasher.n_bits,))])
+    names, margins = learner.left_out_margins(N_ASKED)
+    rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", margins.shape[1:])])
     rows["id"], rows["margins"] = names, margins
     return rows
 
 
 def learn_weights(
-    hasher: UpdatableHashFunctions,
+    hasher: HashFunctions,
     sketcher: Sketcher,
     places: Places,
     table: LabelTable,

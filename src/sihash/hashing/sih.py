@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import labels
 from sihash._typing import Array
-from sihash.checks import check_float32
+from sihash.checks import check_float32, check_real
 from sihash.engines import is_dask_array, open_engine
 from sihash.hasher import Hasher
 from sihash.hashing.hash_functions import HashFunctions, Objective
@@ -177,7 +177,8 @@ class SIH(Settings, Hasher):
         settings, engine = self.checked(), open_engine(self.engine, X)
         seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
         X = engine.take(X)
-        if isinstance(X, np.ndarray) or not hasattr(X, "places"):
+        if not hasattr(X, "places"):
+            check_real(X)
             # The kernel map takes the mean of the rows anyway, and sees there whether all are finite.
             seen_later = isinstance(X, np.ndarray) and X.dtype == np.float32
             X = validate_data(seen, X, dtype=[np.float32, np.float64], ensure_all_finite=not seen_later)

@@ -60,7 +60,7 @@ class Change:
     def __post_init__(self) -> None:
         for name in ("ids", "remove_ids"):  # read more than once
             value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else list(value))
+            object.__setattr__(self, name, None if value is None else label_values.several(value))
         object.__setattr__(self, "remove_classes", label_values.several(self.remove_classes))
         if self.X is None and (self.y is not None or self.ids is not None):
             raise ValueError("Expected rows X for these labels or ids, got None.")

@@ -375,7 +375,7 @@ class Rejected(Model):
 
 
 class LabelConflict(Model):
-    """An item that was not added: its content is already there with other labels, which are ``kept``."""
+    """An item whose content an earlier one has with other labels, ``kept``. Vectors are added anyway."""
 
     name: str
     labels: Labels
@@ -390,8 +390,9 @@ class JoinedLabels(Model):
 
 
 class AddAnswer(Model):
-    """Ids of the added items (``replaced``: those that replaced others), names of items already there, and
-    items that could not be used. ``conflicts`` and ``joined`` are items already there with other labels.
+    """Ids of the added items, names of items already there (``skipped``), and items that could not be used.
+    ``replaced`` are added ids that replaced others, ``repeated`` those of vectors without ids that equal
+    earlier ones. ``conflicts`` and ``joined`` are items with other labels than earlier ones of their content.
     """
 
     version: int
@@ -401,6 +402,7 @@ class AddAnswer(Model):
     rejected: list[Rejected] = []
     conflicts: list[LabelConflict] = []
     joined: list[JoinedLabels] = []
+    repeated: list[str | int] = []
 
 
 class RemoveAnswer(Model):
