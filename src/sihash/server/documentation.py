@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sihash.server.models import ErrorAnswer, Model
+from sihash.server.models import ErrorAnswer, Request
 
 _PROBLEMS = {
     400: "The request is broken off or no HTTP that we understand",
@@ -27,13 +27,40 @@ IMAGE_BODY: dict[str, Any] = {
         "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in ("image/*",)},
     }
 }
+HITS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "application/json": {
+                "example": {
+                    "version": 3,
+                    "rank": "combined",
+                    "query_code": "5a01ff3c",
+                    "remark": None,
+                    "hits": [
+                        {
+                            "id": "cat/17.jpg",
+                            "label": "cat",
+                            "labels": ["cat"],
+                            "name": "cat/17.jpg",
+                            "distance": 1,
+                            "score": 0.72,
+                            "code": "5b01ff3c",
+                            "why": {"same_class": 0.93, "margin": 0.88, "vector": 0.79},
+                            "columns": {"price": 19.5},
+                        }
+                    ],
+                }
+            }
+        }
+    }
+}
 NEEDS_TOKEN: dict[str, Any] = {"security": [{"token": []}]}
 SECURITY_SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "Shown once by `sihash serve`."}
 }
 
 
-def query_parameters(model: type[Model], names: dict[str, str]) -> dict[str, Any]:
+def query_parameters(model: type[Request], names: dict[str, str]) -> dict[str, Any]:
     """The fields of a model as parameters of an address; ``names`` are those called otherwise there."""
     fields = model.model_json_schema()["properties"]
     return {

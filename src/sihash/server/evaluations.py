@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from sihash.database import Database
-from sihash.database.findings import KIND_TITLES
-from sihash.server.models import ComparisonAnswer, DoctorAnswer, comparison_answer, doctor_answer
+from sihash.database.findings import Diagnosis
+from sihash.server.models import ComparisonAnswer, ComparisonRow
 
 MAX_QUERIES, MAX_ITEMS = 500, 50_000  # half a minute or so, whatever the size of the collection
 
 
 def evaluation(database: Database) -> ComparisonAnswer:
     found = database.compare(max_queries=MAX_QUERIES, max_items=MAX_ITEMS)
-    return comparison_answer(database.version, found)
+    return ComparisonAnswer(
+        version=database.version,
+        **{**vars(found), "rows": [ComparisonRow(**vars(row)) for row in found.rows]},
+        advice=found.advice(),
+    )
 
 
-def diagnosis(database: Database) -> DoctorAnswer:
-    return doctor_answer(database.doctor(), KIND_TITLES, database.path.name)
+def diagnosis(database: Database) -> Diagnosis:
+    return database.doctor()

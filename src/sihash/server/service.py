@@ -13,13 +13,14 @@ from fastapi import HTTPException, Request
 from PIL import Image
 
 from sihash.database import Database, DatabaseBusy
+from sihash.database.answers import Label
 from sihash.database.label_text import written_labels
 from sihash.features import BadImage
 from sihash.ranking import RANKS
 from sihash.server.evaluations import diagnosis, evaluation
 from sihash.server.kept import Kept
 from sihash.server.metrics import Metrics
-from sihash.server.models import ClassCount, InfoAnswer, Label
+from sihash.server.models import ClassCount, InfoAnswer
 from sihash.server.run_folder import hold
 from sihash.server.settings import ServerSettings
 from sihash.server.updates import Updates
