@@ -28,7 +28,7 @@ REPORT = answers.AddReport(
         answers.Answer(1, "combined", b"\x80", [HIT], "looks like nothing"),
         answers.Classification(1, "a", 0.75, {"b": 0.25, "a": 0.75}, ("a",)),
         answers.Classification(1, 3, 0.75, {3: 0.75, "3": 0.25}),
-        answers.Version(2, "incremental", "2026-01-01", 10, True, False, {"learning": 1.5}, {"passive": None}),
+        answers.Version(2, "relearn", "2026-01-01", 10, True, False, {"learning": 1.5}, {"passive": None}),
         answers.RelabelReport(1, [1, "b"], ()),
         REPORT,
     ],

@@ -21,9 +21,9 @@ from sihash.client import Client, ServiceError
 from sihash.database import Database
 from sihash.database.snapshot import Snapshot
 from sihash.server.models import UPDATE_STATE, UpdateState
-from sihash.server.settings import THREADS
+from sihash.server.settings import THREADS, Limits
 from sihash.server.update_process import Teller, expected_seconds
-from sihash.server.updates import MAX_FOLLOWERS, Updates, write_state
+from sihash.server.updates import Updates, write_state
 
 N_CLIENTS = 64
 LOAD_SECONDS = 60 if IS_SOAK else 4  # at least; the update decides
@@ -86,8 +86,8 @@ def test_the_limit_of_event_streams_holds_however_many_come_at_once(served):
         return found
 
     found = asyncio.run(statuses(120))
-    assert (found.count(200), found.count(503)) == (MAX_FOLLOWERS, 20)
-    wait_until(lambda: asyncio.run(statuses(MAX_FOLLOWERS)) == [200] * MAX_FOLLOWERS)
+    assert (found.count(200), found.count(503)) == (Limits.followers, 20)
+    wait_until(lambda: asyncio.run(statuses(Limits.followers)) == [200] * Limits.followers)
 
 
 def test_metrics_are_of_all_workers_together(two_workers):

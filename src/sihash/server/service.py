@@ -17,17 +17,15 @@ from sihash.database.answers import Label
 from sihash.database.label_text import written_labels
 from sihash.features import BadImage
 from sihash.ranking import RANKS
-from sihash.server.evaluations import diagnosis, evaluation
-from sihash.server.kept import Kept
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer
+from sihash.server.reports import ReportCache, diagnosis, evaluation
 from sihash.server.run_folder import hold
 from sihash.server.settings import ServerSettings
 from sihash.server.updates import Updates
 from sihash.server.uploads import Allowance, Decoders
 
 Result = TypeVar("Result")
-BUSY_SECONDS = 5.0  # writes of others take milliseconds; longer than this is for the client to know
 
 
 class Service:
@@ -39,10 +37,12 @@ class Service:
         self._in_use = hold(settings.run_folder)
         self.database = Database(settings.database)
         self.searcher = Database(settings.database, background=True)  # no search waits for a new version
-        self.decoders = Decoders(settings.run_folder)
-        self.updates = Updates(settings.database, settings.run_folder, settings.update_threads)
-        self.evaluations = Kept(settings.database, evaluation)
-        self.diagnoses = Kept(settings.database, diagnosis)
+        self.decoders = Decoders(settings.run_folder, settings.limits)
+        self.updates = Updates(
+            settings.database, settings.run_folder, settings.update_threads, settings.limits.followers
+        )
+        self.evaluations = ReportCache(settings.database, evaluation)
+        self.diagnoses = ReportCache(settings.database, diagnosis)
         self._writing = asyncio.Lock()
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features
@@ -101,7 +101,7 @@ class Service:
 
     def allowance(self) -> Allowance:
         """Of a request that has just begun."""
-        return Allowance(self.settings.max_pixels)
+        return Allowance(self.settings.limits.request_pixels)
 
     async def decoded(self, data: bytes) -> Image.Image:
         try:
@@ -111,7 +111,7 @@ class Service:
 
     async def write(self, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
         """Call what changes the database, in a thread, one at a time; waits a little for other writers."""
-        deadline = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + self.settings.limits.busy_seconds
         async with self._writing:
             while True:
                 try:

@@ -21,7 +21,6 @@ from sihash.server.settings import THREADS
 
 POLL_SECONDS = 0.2
 HEARTBEAT_SECONDS = 10.0
-MAX_FOLLOWERS = 100  # of one worker, which asks for each of them five times a second
 
 
 class AlreadyRunning(Exception):
@@ -35,11 +34,12 @@ class TooManyFollow(Exception):
 class Updates:
     """What the workers of a service share of their updates: a folder with two files."""
 
-    def __init__(self, database: str, run_folder: str, threads: str = "1") -> None:
+    def __init__(self, database: str, run_folder: str, threads: str = "1", max_followers: int = 1) -> None:
         self._database, self._threads = database, threads
         self._lock = Path(run_folder) / "update.lock"
         self._state = Path(run_folder) / "update.json"
         self._process: subprocess.Popen[bytes] | None = None
+        self._max_followers = max_followers
         self.n_followers = 0
         self.is_stopping = False
 
@@ -100,7 +100,7 @@ class Updates:
 
     def join(self) -> None:
         """Take a place among the followers, or be told that there is none; whoever has one must `leave`."""
-        if self.n_followers >= MAX_FOLLOWERS:
+        if self.n_followers >= self._max_followers:
             raise TooManyFollow
         self.n_followers += 1
 

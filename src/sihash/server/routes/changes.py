@@ -17,8 +17,6 @@ from sihash.database.answers import AddReport, Label, RelabelReport, RemoveRepor
 from sihash.database.label_text import written_labels
 from sihash.datasets import Reject
 from sihash.features import BadImage
-from sihash.server.bodies import MAX_IMAGE
-from sihash.server.documentation import IMAGE_BODY, NEEDS_TOKEN, problems
 from sihash.server.models import (
     MAX_LABELS,
     Batch,
@@ -35,6 +33,7 @@ from sihash.server.models import (
     UpdateState,
     VersionsAnswer,
 )
+from sihash.server.openapi import IMAGE_BODY, NEEDS_TOKEN, problems
 from sihash.server.routes.searching import ItemId
 from sihash.server.service import Service, service_of
 from sihash.server.updates import AlreadyRunning, TooManyFollow, Updates
@@ -75,7 +74,7 @@ async def add_image(
 
 @router.post(
     "/items/batch",
-    responses=problems(408, 409, 413, 422, 503),
+    responses=problems(408, 409, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
 async def add_batch(request: Request, batch: Batch) -> AddReport:
@@ -120,8 +119,8 @@ async def _checked_image(service: Service, text: str, allowance: Allowance) -> b
     except ValueError:
         return BadImage("is not Base64")
     try:
-        if len(data) > MAX_IMAGE:
-            raise BadImage(f"larger than the {MAX_IMAGE >> 20} MiB allowed")
+        if len(data) > (limit := service.settings.limits.image_bytes):
+            raise BadImage(f"larger than the {limit / 2**20:g} MiB allowed")
         await service.decoders.check(data, service.at_least, allowance)
         return data
     except BadImage as reason:
@@ -167,7 +166,7 @@ async def remove_item(request: Request, id: ItemId) -> RemoveReport:
 
 @router.post(
     "/items/remove",
-    responses=problems(404, 408, 413, 422, 503),
+    responses=problems(404, 408, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
 async def remove_items(request: Request, order: Ids) -> RemoveReport:
@@ -189,7 +188,7 @@ async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -
 
 @router.post(
     "/items/relabel",
-    responses=problems(404, 408, 413, 422, 503),
+    responses=problems(404, 408, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_items(request: Request, order: Relabelling) -> RelabelReport:
@@ -204,7 +203,7 @@ async def relabel_items(request: Request, order: Relabelling) -> RelabelReport:
 
 @router.post(
     "/classes/relabel",
-    responses=problems(404, 408, 413, 422, 503),
+    responses=problems(404, 408, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
 async def relabel_classes(request: Request, order: ClassRelabelling) -> RelabelReport:
@@ -243,7 +242,7 @@ async def undo(request: Request) -> UndoReport:
 @router.post(
     "/updates",
     status_code=202,
-    responses=problems(408, 409, 413, 422),
+    responses=problems(408, 409, 413, 415, 422),
     openapi_extra=NEEDS_TOKEN,
 )
 async def start_update(request: Request, order: UpdateOrder) -> UpdateState:

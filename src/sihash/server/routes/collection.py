@@ -11,13 +11,13 @@ from fastapi import APIRouter, Query, Request, Response
 from sihash.database import Database
 from sihash.database.answers import Bits, Item
 from sihash.database.findings import Diagnosis
-from sihash.server.documentation import problems
 from sihash.server.models import (
     ComparisonAnswer,
     InfoAnswer,
     ItemsPage,
     WhereText,
 )
+from sihash.server.openapi import problems
 from sihash.server.routes.searching import Classes, ItemId
 from sihash.server.service import service_of
 

@@ -6,8 +6,8 @@ import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from sihash.server.documentation import problems
 from sihash.server.models import Health, Ready
+from sihash.server.openapi import problems
 from sihash.server.service import service_of
 
 router = APIRouter(tags=["maintenance"])

@@ -13,7 +13,6 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, ValidationError
 
 from sihash.database.answers import Answer, Classification
-from sihash.server.documentation import HITS, IMAGE_BODY, problems, query_parameters
 from sihash.server.models import (
     MAX_LABELS,
     LabelText,
@@ -21,7 +20,8 @@ from sihash.server.models import (
     VectorQuery,
     VectorSearch,
 )
-from sihash.server.paths import id_text
+from sihash.server.openapi import HITS, IMAGE_BODY, problems, query_parameters
+from sihash.server.requests import id_text
 from sihash.server.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["search"])
@@ -85,7 +85,7 @@ async def search_by_image(request: Request) -> Answer:
     return answer
 
 
-@router.post("/search/vector", responses={**problems(404, 408, 413, 422, 503), **HITS})
+@router.post("/search/vector", responses={**problems(404, 408, 413, 415, 422, 503), **HITS})
 async def search_by_vector(request: Request, query: VectorSearch) -> Answer:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
@@ -107,7 +107,7 @@ async def classify_image(request: Request) -> Classification:
     return found
 
 
-@router.post("/classify/vector", responses=problems(408, 413, 422, 503))
+@router.post("/classify/vector", responses=problems(408, 413, 415, 422, 503))
 async def classify_vector(request: Request, query: VectorQuery) -> Classification:
     """Predict the class of a vector."""
     service = service_of(request)
