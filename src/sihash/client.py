@@ -31,6 +31,7 @@ from sihash.database.answers import (
     Value,
 )
 from sihash.database.findings import Diagnosis
+from sihash.labels import several
 from sihash.server.models import (
     UPDATE_STATE,
     ComparisonAnswer,
@@ -106,7 +107,7 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> Answer:
         """Find items like an image."""
@@ -120,12 +121,12 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> Answer:
         """Find items like a vector, in a database of vectors."""
         body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank, "where": where}
-        return self._post(Answer, "/v1/search/vector", json={**body, "classes": list(map(str, classes))})
+        return self._post(Answer, "/v1/search/vector", json={**body, "classes": _texts(classes)})
 
     def search_item(
         self,
@@ -134,7 +135,7 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> Answer:
         """Find items like an item of the collection; the item itself is left out."""
@@ -176,22 +177,22 @@ class Client:
         self,
         offset: int = 0,
         limit: int = 100,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> ItemsPage:
         """List items in order of arrival."""
-        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
+        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": _texts(classes)}
         return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
 
     def sample(
         self,
         limit: int = 100,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         seed: int = 0,
         where: str | None = None,
     ) -> ItemsPage:
         """Draw items from as many classes as possible."""
-        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
+        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": _texts(classes)}
         return self._get(ItemsPage, "/v1/sample", params | ({} if where is None else {"where": where}))
 
     def item(self, id: Id) -> Item:
@@ -262,25 +263,25 @@ class Client:
                 item.setdefault("columns", {})[name] = value
         return self._post(AddReport, "/v1/items/batch", json={"items": items, "replace": replace})
 
-    def remove(self, ids: Iterable[Id]) -> RemoveReport:
+    def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:
         """Remove items."""
-        return self._post(RemoveReport, "/v1/items/remove", json={"ids": list(ids)})
+        return self._post(RemoveReport, "/v1/items/remove", json={"ids": several(ids)})
 
     def remove_class(self, label: Label) -> RemoveReport:
         """Remove a class: its items lose this label, and those with no other label are removed."""
         return self._read(RemoveReport, "DELETE", "/v1/classes", params={"label": str(label)})
 
-    def relabel(self, ids: Iterable[Id], label: Labels) -> RelabelReport:
+    def relabel(self, ids: Iterable[Id] | Id, label: Labels) -> RelabelReport:
         """Replace all labels of items by one label or several; None removes them."""
-        body = {"ids": list(ids), "label": _label_json(label)}
+        body = {"ids": several(ids), "label": _label_json(label)}
         return self._post(RelabelReport, "/v1/items/relabel", json=body)
 
-    def relabel_classes(self, classes: Iterable[Label], label: Labels) -> RelabelReport:
+    def relabel_classes(self, classes: Iterable[Label] | Label, label: Labels) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
-        body = {"classes": list(map(str, classes)), "label": _label_json(label)}
+        body = {"classes": _texts(classes), "label": _label_json(label)}
         return self._post(RelabelReport, "/v1/classes/relabel", json=body)
 
     def versions(self) -> VersionsAnswer:
@@ -380,10 +381,14 @@ def _item(id: Id) -> str:
 
 
 def _params(
-    k: int, radius: int | None, rank: str | None, classes: Iterable[Label], where: str | None
+    k: int, radius: int | None, rank: str | None, classes: Iterable[Label] | Label, where: str | None
 ) -> dict[str, Any]:
-    params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes)), "where": where}
+    params = {"k": k, "radius": radius, "rank": rank, "class": _texts(classes), "where": where}
     return {name: value for name, value in params.items() if value is not None}
+
+
+def _texts(classes: Iterable[Label] | Label) -> list[str]:
+    return [] if classes is None else [str(label) for label in several(classes)]
 
 
 def _label_json(label: Labels) -> str | list[str] | None:

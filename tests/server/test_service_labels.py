@@ -114,6 +114,22 @@ def test_adding_and_changing(client):
     assert client.info() == before
 
 
+def test_one_id_or_class_is_a_list_of_one(client):
+    """Not of its letters: "12" is neither 1 nor 2."""
+    before = client.info()
+    assert client.items(classes="star", limit=5) == client.items(classes=["star"], limit=5)
+    found = client.search_vector(NEW[0].tolist(), classes="star")
+    assert {"star" in hit.labels for hit in found.hits} == {True}
+    assert client.relabel(12, "star").relabelled == [12]
+    assert client.remove(12).removed == [12]
+    with pytest.raises(ServiceError, match="No item has the id '12'"):
+        client.remove("12")
+    assert len(client.relabel_classes("star", "new").relabelled) > 20
+    for _ in range(3):
+        client.undo()
+    assert client.info() == before
+
+
 def test_an_image_with_labels(in_process, digits):
     headers = {**BEARER, "content-type": "image/png"}
     send = {"content": digits[410][0], "headers": headers}
@@ -124,12 +140,13 @@ def test_an_image_with_labels(in_process, digits):
     assert (again["added"], again["conflicts"], again["joined"]) == ([], [conflict], [])
 
 
-def test_a_picture_twice_in_a_batch_has_the_labels_of_both(http):
+def test_a_vector_twice_in_a_batch_is_two_items(http):
     items = [{"vector": NEW[3].tolist(), "label": [label]} for label in ("round", "dusty")]
     answer = http.post("/v1/items/batch", json={"items": items}).json()
-    assert [each["labels"] for each in answer["joined"]] == [["dusty", "round"]]
-    [number] = answer["added"]
-    assert http.get(f"/v1/items/{number}").json()["labels"] == ["dusty", "round"]
+    assert [(each["labels"], each["kept"]) for each in answer["conflicts"]] == [(["dusty"], ["round"])]
+    first, second = answer["added"]
+    assert answer["repeated"] == [second]
+    assert [http.get(f"/v1/items/{id}").json()["label"] for id in (first, second)] == ["round", "dusty"]
 
 
 def test_a_class_goes_and_its_items_stay_where_they_have_another_label(client):

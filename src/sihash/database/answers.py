@@ -16,6 +16,11 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.datasets import Reject
+from sihash.store.columns import Value as Value
+from sihash.store.ids import Id as Id
+from sihash.store.labels import Label as Label
+from sihash.store.labels import LabelSet as LabelSet
+from sihash.store.labels import only_label
 
 
 class _Hex:
@@ -77,19 +82,10 @@ class _ByLabel:
         )
 
 
-Label = str | int | None
-LabelSet = tuple[str | int, ...]  # of an item: sorted, each once; empty without a label
-Id = str | int
-Value = str | int | float | bool  # in a column
 Code = Annotated[bytes, _Hex]
 Numbers = Annotated[Array, _Numbers]
 ByLabel = Annotated[dict[Label, float], _ByLabel]
 STAYS_HERE = {"stays here": True}  # metadata of a field that is not sent
-
-
-def only_label(labels: LabelSet) -> Label:
-    """The label of an item that has exactly one; None where it has none or several."""
-    return labels[0] if len(labels) == 1 else None
 
 
 def label_words(labels: LabelSet) -> str:
@@ -261,7 +257,9 @@ class Item(Labelled):
 
 @dataclass(frozen=True)
 class LabelConflict(Labelled):
-    """An item that was not added: its content is already there with different labels, ``kept``."""
+    """An item whose content an earlier one has with different labels, ``kept``. An image is not added then;
+    a vector is, as an item with its own labels.
+    """
 
     name: str
     labels: LabelSet
@@ -280,9 +278,10 @@ class JoinedLabels(Labelled):
 class AddReport:
     """Ids of the added items, names of those already there (``skipped``), and files that could not be used.
 
-    ``conflicts`` are skipped items with a different label than in the database. ``joined`` are those whose
-    content came twice in one source with different labels: the item has both. ``replaced`` are the added ids
-    that replaced older items.
+    ``conflicts`` are items with a different label than an earlier one with the same content. ``joined`` are
+    images that came twice in one source with different labels: the item has both. ``replaced`` are the added
+    ids that replaced older items. ``repeated`` are added vectors, without ids of yours, that equal earlier
+    ones.
     """
 
     version: int
@@ -292,6 +291,7 @@ class AddReport:
     replaced: list[Id] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
     joined: list[JoinedLabels] = field(default_factory=list)
+    repeated: list[Id] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,11 @@ MOST_BITS = 4096
 # Words that are chosen far apart and balanced stay: rows that left them, to balance a bit after classes came
 # or went, took up to five rounds and gained nothing. Rows leave words that are random, as in the paper.
 LASTING_WORDS = ("learned", "separated")
+# The SVMs of data that separate well have next to no loss, and their codes are done long before that is
+# exact: for the smoothed solver an objective counts at least this share of F(0) = C n. With tol = 0.006 mAP
+# on rows held out is then within 0.0015 of a tight solve on CIFAR-10, MNIST, Tiny-ImageNet-200 and CLINC150
+# (docs/solver.md).
+LEAST_OBJECTIVE = 0.5
 SMALLEST_TOL = 1e-9  # products in float32 do not certify much less
 
 
@@ -43,6 +48,11 @@ class Hyperparameters:
     method: Method
     words: str  # where words come from: "learned", "separated", "random", "hadamard", or "given"
     training_rows: Budget
+
+    @property
+    def least_objective(self) -> float:
+        """What an SVM's objective counts for at least, as a share of F(0), where its gap is a share of it."""
+        return LEAST_OBJECTIVE if self.method == "smooth" else 0.0
 
     @property
     def codes_move(self) -> bool:

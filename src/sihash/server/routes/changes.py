@@ -14,7 +14,6 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from sihash.database.answers import AddReport, Label, RelabelReport, RemoveReport, UndoReport
-from sihash.database.label_text import written_labels
 from sihash.datasets import Reject
 from sihash.features import BadImage
 from sihash.server.models import (
@@ -38,6 +37,7 @@ from sihash.server.routes.searching import ItemId
 from sihash.server.service import Service, service_of
 from sihash.server.updates import AlreadyRunning, TooManyFollow, Updates
 from sihash.server.uploads import Allowance
+from sihash.store.labels import written_labels
 
 router = APIRouter(prefix="/v1", tags=["changes"])
 
