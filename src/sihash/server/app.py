@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import multiprocessing
@@ -21,7 +22,7 @@ from sihash import __version__
 from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
 from sihash.server.guard import Guard
 from sihash.server.metrics import Measured, Metrics
-from sihash.server.openapi import SECURITY_SCHEMES
+from sihash.server.openapi import SECURITY_SCHEMES, describe_database
 from sihash.server.requests import Bodies, Paths, RouteTable
 from sihash.server.routes import changes, collection, maintenance, page, searching
 from sihash.server.service import Service
@@ -67,7 +68,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     routes = RouteTable(route for router in ROUTERS for route in router.routes)
-    _describe_token(app)
+    _describe(app)
     _tell_errors(app, settings, routes)
     app.add_middleware(Paths)  # the innermost; the last added sees a request first
     app.add_middleware(Bodies, limits=settings.limits)
@@ -103,12 +104,15 @@ def _end_with_parent() -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _describe_token(app: FastAPI) -> None:
+def _describe(app: FastAPI) -> None:
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
-        description = make()
+        """In general; where a database is served, as it fits that."""
+        description = copy.deepcopy(make())  # which the framework makes once
         description.setdefault("components", {})["securitySchemes"] = SECURITY_SCHEMES
+        if hasattr(app.state, "service"):
+            describe_database(description, app.state.service.info())
         return description
 
     app.openapi = openapi  # type: ignore[method-assign]

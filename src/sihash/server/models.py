@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
 from sihash.database.answers import Item, Label, Value, Version
 
@@ -18,8 +18,23 @@ MAX_BATCH_ITEMS = 1000
 MAX_WIDTH = 65_536  # numbers in a vector
 MAX_LABELS = 1000  # of an item, or in a filter
 
-Number = Annotated[int, Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID)]
-IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
+# JSON knows one kind of number: 17.0 is 17. Descriptions round bounds, these to what still fits.
+Number = Annotated[
+    int,
+    Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID),
+    BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
+    Field(json_schema_extra={"minimum": -MAX_ID + 1023, "maximum": MAX_ID - 1023}),
+]
+# "." and ".." are taken out of addresses by browsers; no text of ours holds NUL.
+IdText = Annotated[
+    str,
+    Field(
+        strict=True,
+        min_length=1,
+        max_length=1000,
+        json_schema_extra={"pattern": r"^(?!\.{1,2}$)[^\x00]+$"},
+    ),
+]
 Id = IdText | Number
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 WhereText = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -31,8 +46,10 @@ OneOrSeveral = Annotated[
     Discriminator(lambda value: "list" if isinstance(value, list) else "text"),
 ]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
+LARGEST = 1e18  # of a vector: the squares of larger ones leave the numbers that vectors are kept in
 Vector = Annotated[
-    list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_WIDTH)
+    list[Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]],
+    Field(min_length=1, max_length=MAX_WIDTH),
 ]
 
 

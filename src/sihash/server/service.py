@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from fastapi import HTTPException, Request
 from PIL import Image
@@ -46,7 +46,8 @@ class Service:
         self._writing = asyncio.Lock()
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features
-        self.at_least = None if features.name == "none" else features.extractor().at_least
+        self.holds_images = features.name != "none"
+        self.at_least = features.extractor().at_least if self.holds_images else None
 
     async def close(self) -> None:
         self.updates.stop()
@@ -65,8 +66,8 @@ class Service:
             n_items=info["n_items"],
             n_several=info["n_several"],
             n_bits=info["n_bits"],
-            holds_images=info["features"] != "none",
-            thumbnails=info["thumbnails"] and info["features"] != "none",
+            holds_images=self.holds_images,
+            thumbnails=info["thumbnails"] and self.holds_images,
             width=info["n_features"],
             features=info["features"].partition(":")[0],
             index=info["index"]["kind"],
@@ -92,8 +93,15 @@ class Service:
                 raise HTTPException(404, f"There is no class {text!r}.")
         return labels
 
+    def expect(self, kind: Literal["images", "vectors"]) -> None:
+        """Refuse what is nothing like the items, in a sentence about what the database holds."""
+        if (kind == "images") != self.holds_images:
+            held = "images" if self.holds_images else f"vectors of {self.info().width:,} numbers"
+            raise HTTPException(422, f"This database holds {held}, so it takes no {kind}.")
+
     async def image(self, request: Request) -> Image.Image:
         """The image in the body of a request, decoded out of reach; 4xx if there is none."""
+        self.expect("images")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not kind.startswith("image/") and kind != "application/octet-stream":
             raise HTTPException(415, "Expected an image as the body, with a Content-Type of image/….")

@@ -85,9 +85,11 @@ async def add_batch(request: Request, batch: Batch) -> AddReport:
     if len({isinstance(item.label, list) for item in batch.items if item.label is not None}) > 1:
         raise HTTPException(422, "Expected items with one label each, or with a list of labels each.")
     if all(item.vector is not None and item.image is None for item in batch.items):
+        service.expect("vectors")
         return await _add(service, _matrix(batch), batch.items, batch.replace)
     if any(item.image is None or item.vector is not None for item in batch.items):
         raise HTTPException(422, "Expected items with an image each, or with a vector each.")
+    service.expect("images")
     allowance = service.allowance()
     images = [await _checked_image(service, item.image or "", allowance) for item in batch.items]
     good = [k for k, image in enumerate(images) if isinstance(image, bytes)]

@@ -79,6 +79,7 @@ async def search_by_item(request: Request, id: ItemId) -> Answer:
 async def search_by_image(request: Request) -> Answer:
     """Search from an image, sent as the body."""
     service, options = service_of(request), _options(request.scope["query_string"])
+    service.expect("images")
     arguments = await _arguments(service, options)
     image = await service.image(request)
     [answer] = await asyncio.to_thread(service.searcher.search, [image], **arguments)
@@ -89,6 +90,7 @@ async def search_by_image(request: Request) -> Answer:
 async def search_by_vector(request: Request, query: VectorSearch) -> Answer:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
+    service.expect("vectors")
     arguments = await _arguments(service, query)
     [answer] = await asyncio.to_thread(service.searcher.search, _row(query.vector), **arguments)
     return answer
@@ -111,6 +113,7 @@ async def classify_image(request: Request) -> Classification:
 async def classify_vector(request: Request, query: VectorQuery) -> Classification:
     """Predict the class of a vector."""
     service = service_of(request)
+    service.expect("vectors")
     [found] = await asyncio.to_thread(service.searcher.classify, _row(query.vector))
     return found
 
