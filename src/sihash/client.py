@@ -16,6 +16,7 @@ try:
 except ImportError as error:
     raise ImportError(f"The client needs {error.name}: pip install 'sihash[service]'.") from None
 
+from sihash.labels import several
 from sihash.server.models import (
     AddAnswer,
     BitsAnswer,
@@ -103,7 +104,7 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> SearchAnswer:
         """Find items like an image."""
@@ -117,14 +118,12 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> SearchAnswer:
         """Find items like a vector, in a database of vectors."""
         body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank, "where": where}
-        return self._post(
-            SearchAnswer, "/v1/search/vector", json={**body, "classes": list(map(str, classes))}
-        )
+        return self._post(SearchAnswer, "/v1/search/vector", json={**body, "classes": _texts(classes)})
 
     def search_item(
         self,
@@ -133,7 +132,7 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> SearchAnswer:
         """Find items like an item of the collection; the item itself is left out."""
@@ -175,22 +174,22 @@ class Client:
         self,
         offset: int = 0,
         limit: int = 100,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> ItemsPage:
         """List items in order of arrival."""
-        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
+        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": _texts(classes)}
         return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
 
     def sample(
         self,
         limit: int = 100,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         seed: int = 0,
         where: str | None = None,
     ) -> ItemsPage:
         """Draw items from as many classes as possible."""
-        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
+        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": _texts(classes)}
         return self._get(ItemsPage, "/v1/sample", params | ({} if where is None else {"where": where}))
 
     def item(self, id: Id) -> ItemModel:
@@ -261,25 +260,25 @@ class Client:
                 item.setdefault("columns", {})[name] = value
         return self._post(AddAnswer, "/v1/items/batch", json={"items": items, "replace": replace})
 
-    def remove(self, ids: Iterable[Id]) -> RemoveAnswer:
+    def remove(self, ids: Iterable[Id] | Id) -> RemoveAnswer:
         """Remove items."""
-        return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(ids)})
+        return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": several(ids)})
 
     def remove_class(self, label: Label) -> RemoveAnswer:
         """Remove a class: its items lose this label, and those with no other label are removed."""
         return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
 
-    def relabel(self, ids: Iterable[Id], label: Labels) -> RelabelAnswer:
+    def relabel(self, ids: Iterable[Id] | Id, label: Labels) -> RelabelAnswer:
         """Replace all labels of items by one label or several; None removes them."""
-        body = {"ids": list(ids), "label": _label_json(label)}
+        body = {"ids": several(ids), "label": _label_json(label)}
         return self._post(RelabelAnswer, "/v1/items/relabel", json=body)
 
-    def relabel_classes(self, classes: Iterable[Label], label: Labels) -> RelabelAnswer:
+    def relabel_classes(self, classes: Iterable[Label] | Label, label: Labels) -> RelabelAnswer:
         """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
-        body = {"classes": list(map(str, classes)), "label": _label_json(label)}
+        body = {"classes": _texts(classes), "label": _label_json(label)}
         return self._post(RelabelAnswer, "/v1/classes/relabel", json=body)
 
     def versions(self) -> VersionsAnswer:
@@ -372,10 +371,14 @@ def _item(id: Id) -> str:
 
 
 def _params(
-    k: int, radius: int | None, rank: str | None, classes: Iterable[Label], where: str | None
+    k: int, radius: int | None, rank: str | None, classes: Iterable[Label] | Label, where: str | None
 ) -> dict[str, Any]:
-    params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes)), "where": where}
+    params = {"k": k, "radius": radius, "rank": rank, "class": _texts(classes), "where": where}
     return {name: value for name, value in params.items() if value is not None}
+
+
+def _texts(classes: Iterable[Label] | Label) -> list[str]:
+    return [] if classes is None else [str(label) for label in several(classes)]
 
 
 def _label_json(label: Labels) -> str | list[str] | None:

@@ -20,9 +20,9 @@ from sihash.cli import app
 from sihash.cli.create import Solver
 from sihash.cli.search import Rank
 from sihash.database import Database
-from sihash.database.lock import locked
-from sihash.database.writer import UPDATER, WRITER
 from sihash.ranking import RANKS
+from sihash.store.locks import locked
+from sihash.store.writer import UPDATER, WRITER
 
 SMALL = ["--bits", "8", "--anchors", "10", "--features", "pixels"]
 

@@ -17,21 +17,12 @@ import small
 from PIL import Image
 
 from sihash import SIH, codes
-from sihash.database import (
-    CorruptFile,
-    Database,
-    DatabaseBusy,
-    DatabaseError,
-    NoSuchItem,
-    files,
-    inspecting,
-    segments,
-    verify,
-)
-from sihash.database.catalogue import FORMAT, Catalogue
-from sihash.database.lock import locked
+from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, NoSuchItem, inspecting, verify
 from sihash.database.reader import Reader
-from sihash.database.writer import new_folder
+from sihash.store import files, segments
+from sihash.store.catalogue import FORMAT, Catalogue
+from sihash.store.locks import locked
+from sihash.store.writer import new_folder
 
 
 def brute_force(db, query, query_code, k, labels=None):
@@ -133,7 +124,7 @@ def test_a_large_collection_is_learned_from_a_sample(folder):
 
 
 def test_an_update_of_a_large_collection_reads_only_what_it_learns_from(folder, monkeypatch):
-    monkeypatch.setattr("sihash.database.segments.BYTES", 20 * 4 * small.WIDTH)  # segments of 20 vectors
+    monkeypatch.setattr("sihash.store.segments.BYTES", 20 * 4 * small.WIDTH)  # segments of 20 vectors
     X, y = small.rows(600, seed=0)
     db = Database.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
     db.add(*small.rows(60, seed=5))

@@ -114,6 +114,22 @@ def test_adding_and_changing(client):
     assert client.info() == before
 
 
+def test_one_id_or_class_is_a_list_of_one(client):
+    """Not of its letters: "12" is neither 1 nor 2."""
+    before = client.info()
+    assert client.items(classes="star", limit=5) == client.items(classes=["star"], limit=5)
+    found = client.search_vector(NEW[0].tolist(), classes="star")
+    assert {"star" in hit.labels for hit in found.hits} == {True}
+    assert client.relabel(12, "star").relabelled == [12]
+    assert client.remove(12).removed == [12]
+    with pytest.raises(ServiceError, match="No item has the id '12'"):
+        client.remove("12")
+    assert len(client.relabel_classes("star", "new").relabelled) > 20
+    for _ in range(3):
+        client.undo()
+    assert client.info() == before
+
+
 def test_an_image_with_labels(in_process, digits):
     headers = {**BEARER, "content-type": "image/png"}
     send = {"content": digits[410][0], "headers": headers}

@@ -61,7 +61,7 @@ def add(
         raise typer.BadParameter("give --label (one for all items) or --labels (a file), not both.")
     refuse_missing_source(source)
     with phase_bars(progress) as tell, open_database(database) as opened:
-        from sihash.database.label_text import written_labels
+        from sihash.store.labels import written_labels
 
         given: Any = labels if label is None else repeat(written_labels(opened.labels(), label))
         report = opened.add(

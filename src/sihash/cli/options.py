@@ -56,7 +56,7 @@ Where = Annotated[
 
 def open_database(path: Path) -> Database:
     """Open a database. A missing one is reported before the imports that take most of a second."""
-    from sihash.database.catalogue import refuse_missing
+    from sihash.store.catalogue import refuse_missing
 
     refuse_missing(path.expanduser().absolute())
     from sihash.database import Database
@@ -66,7 +66,7 @@ def open_database(path: Path) -> Database:
 
 def refuse_database(path: Path) -> None:
     """Report a folder that already holds a database before the slow imports."""
-    from sihash.database.catalogue import FILE
+    from sihash.store.catalogue import FILE
 
     if (path.expanduser() / FILE).exists():
         raise ValueError(f"{path} already holds a database; choose another folder, or use `sihash add`.")

@@ -9,16 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sihash.datasets import Reject
-
-Label = str | int | None
-LabelSet = tuple[str | int, ...]  # of an item: sorted, each once; empty without a label
-Id = str | int
-Value = str | int | float | bool  # in a column
-
-
-def only_label(labels: LabelSet) -> Label:
-    """The label of an item that has exactly one; None where it has none or several."""
-    return labels[0] if len(labels) == 1 else None
+from sihash.store.columns import Value as Value
+from sihash.store.ids import Id as Id
+from sihash.store.labels import Label as Label
+from sihash.store.labels import LabelSet as LabelSet
+from sihash.store.labels import only_label
 
 
 def label_words(labels: LabelSet) -> str:

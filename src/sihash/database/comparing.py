@@ -7,7 +7,6 @@ from collections.abc import Callable
 from sihash._typing import Array
 from sihash.database import searching
 from sihash.database.answers import Answer, Id
-from sihash.database.errors import DatabaseError
 from sihash.database.evaluating import EvaluationSet, scores_of
 from sihash.database.snapshot import Snapshot
 from sihash.evaluation import AlternativeScore, Comparison, RankedScores
@@ -15,6 +14,7 @@ from sihash.evaluation import compare as compare_with_alternatives
 from sihash.evaluation.comparison import Makers, median_milliseconds
 from sihash.ranking import DEFAULT
 from sihash.ranking.sketch import SKETCH_BYTES
+from sihash.store.errors import DatabaseError
 
 LABEL_BYTES, VECTOR_NUMBER_BYTES = 4, 4
 

@@ -24,11 +24,11 @@ from sihash.database import (
     exporting,
     inspecting,
     merging,
+    operations,
     originals,
     present,
     reencoding,
     searching,
-    transactions,
     updating,
 )
 from sihash.database.answers import (
@@ -49,23 +49,23 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
-from sihash.database.catalogue import refuse_missing
-from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.database.findings import Diagnosis
-from sihash.database.ids import of_row, plain_id, written
 from sihash.database.inspecting import Bits
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.label_text import joined_labels
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
-from sihash.database.server_index import reach
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.evaluation import Comparison
 from sihash.features import extractor
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
+from sihash.index.served import reach
 from sihash.labels import several
+from sihash.store.catalogue import refuse_missing
+from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
+from sihash.store.ids import of_row, plain_id, written
+from sihash.store.labels import joined_labels
 
 Result = TypeVar("Result")
 
@@ -186,7 +186,7 @@ class Database:
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
-        report = transactions.create(
+        report = operations.create(
             root, opened, hasher, n_bits, meta, check_budget(training_rows), progress or silent
         )
         database = cls(root)
@@ -289,7 +289,7 @@ class Database:
         arrays, Pillow images. ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or
         "hamming" (`sihash.ranking.ranker`). Larger scores are better; compare them within one query only.
         ``classes`` restricts the answers to items with one of these labels, ``where`` to those that match
-        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
+        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.store.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
@@ -302,7 +302,7 @@ class Database:
 
     def search_ids(
         self,
-        ids: Iterable[Id],
+        ids: Iterable[Id] | Id,
         *,
         k: int | None = None,
         radius: int | None = None,
@@ -310,8 +310,11 @@ class Database:
         classes: Iterable[Any] | None = None,
         where: str | None = None,
     ) -> list[Answer]:
-        """Search with items of the database as queries; each is left out of its own answer."""
-        numbers = list(ids)
+        """Search with items of the database as queries; each is left out of its own answer.
+
+        Here and below one id or class may stand for a list of one.
+        """
+        numbers = several(ids)
         ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
@@ -365,29 +368,29 @@ class Database:
         before paths that become ids, for a second folder with the same file names.
         """
         opened = open_source(source, labels, names, ids, columns, replace, prefix)
-        return transactions.add(self._reader, opened, progress or silent)
+        return operations.add(self._reader, opened, progress or silent)
 
-    def remove(self, ids: Iterable[Id]) -> RemoveReport:
+    def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:
         """Remove items. As soon as this returns, no search in any process finds them."""
-        return transactions.remove(self._reader, list(ids))
+        return operations.remove(self._reader, several(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
         """Remove one or more classes: an item loses that label, and is removed if it has no other."""
-        return transactions.remove_classes(self._reader, several(labels))
+        return operations.remove_classes(self._reader, several(labels))
 
-    def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
+    def relabel(self, ids: Iterable[Id] | Id, label: Any) -> RelabelReport:
         """Change the label of items, to one label or a list; None removes it. Changes all of them or none.
 
         Searches, filters and evaluations use the new label at once; the next update learns from it.
         """
-        return transactions.relabel(self._reader, list(ids), label)
+        return operations.relabel(self._reader, several(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
-        return transactions.relabel(self._reader, None, label, several(labels))
+        return operations.relabel(self._reader, None, label, several(labels))
 
     def update(
         self,
@@ -412,11 +415,11 @@ class Database:
 
     def undo(self) -> UndoReport:
         """Undo the last add, remove, relabel or update that is not undone yet."""
-        return transactions.undo(self._reader)
+        return operations.undo(self._reader)
 
     def compact(self) -> CompactReport:
         """Free the space of removed items and old versions. Earlier operations can then not be undone."""
-        return transactions.compact(self._reader)
+        return operations.compact(self._reader)
 
     # Looking.
 
@@ -454,7 +457,7 @@ class Database:
         where: str | None = None,
     ) -> list[Item]:
         """Items in order of arrival, optionally of some classes or that match conditions on columns."""
-        labels = None if classes is None else list(classes)
+        labels = None if classes is None else several(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
             some = searching.numbers_allowed(snapshot, labels, where)
@@ -467,7 +470,7 @@ class Database:
         self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
     ) -> list[Item]:
         """Draw items from as many classes as possible; filters as in `items`."""
-        labels = None if classes is None else list(classes)
+        labels = None if classes is None else several(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
             own = searching.numbers_allowed(snapshot, labels, where)

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files
 from sihash.database.answers import FileProblem
-from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import n_waiting
 from sihash.evaluation import bit_statistics
 from sihash.ranking import DEFAULT
+from sihash.store import files
+from sihash.store.catalogue import FILE, Catalogue
+from sihash.store.errors import CorruptFile, DatabaseError
 
 MARGIN_ITEMS = 200  # of each class, to average margins over
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from sihash.database.answers import Id, JoinedLabels, LabelConflict, LabelSet, Value
-from sihash.database.errors import IdTaken
-from sihash.database.label_text import joined_labels
 from sihash.datasets import Reject
+from sihash.store.errors import IdTaken
+from sihash.store.labels import joined_labels
 
 if TYPE_CHECKING:
     from sihash.database.sources import Source

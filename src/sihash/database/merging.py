@@ -17,20 +17,21 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files, segments
 from sihash.database.answers import Id, MergeReport
-from sihash.database.catalogue import SqlRow
-from sihash.database.columns import check_kinds
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import of_row
 from sihash.database.intake import Present
-from sihash.database.label_table import LabelTable, to_json
+from sihash.database.operations import sketch_all
 from sihash.database.present import Collected
 from sihash.database.progress import Progress
-from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.database.writer import Writer, new_folder, writing
+from sihash.store import files
+from sihash.store.catalogue import SqlRow
+from sihash.store.columns import check_kinds
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import of_row
+from sihash.store.label_table import LabelTable, to_json
+from sihash.store.segments import Segment
+from sihash.store.writer import Writer, new_folder, writing
 
 SERVED = "milvus+"  # before an index on a server, which two databases must not share
 OWN_INDEX = "faiss"
@@ -58,8 +59,8 @@ def merge(root: Path, first: Snapshot, second: Snapshot, progress: Progress) -> 
             progress("merging", k / (len(first.places.segments) + len(second.places.segments)))
             merging.copy(second, segment, there.lacks(second, segment), renumbered=True)
         writer.insert_removed(np.array(merging.dead, dtype=np.int64))
-        for kind, file in _copied_models(first, root):
-            writer.adopt(kind, file, version=None if kind == "sketcher" else first.version)
+        for kind, version, file in _copied_models(first, root):
+            writer.adopt(kind, file, version=version)
         writer.catalogue.make_indexes()
         writer.commit("create", first.version, _details(first, second, merging, there))
         progress("merging", 1.0)
@@ -102,10 +103,9 @@ class _Merging:
             self.n_renumbered += len(items)
         items["class"] = self._class_numbers(source, items["class"])
         if not np.array_equal(source.sketcher.to_array(), self.first.sketcher.to_array()):
-            items["sketch"] = segments.sketch_all(self.first.sketcher, segment.vectors[rows])
+            items["sketch"] = sketch_all(self.first.sketcher, segment.vectors[rows])
         new = self.writer.new_segment(items, [segment.vectors[rows]])
-        file = segments.write_codes(self.writer.root, new.number, self.first.version, segment.codes[rows])
-        self.writer.adopt("codes", file, new.number, self.first.version)
+        self.writer.write_codes(new.number, self.first.version, segment.codes[rows])
         self.writer.add_columns(new, segment.columns.take(rows))
         old = segment.ids[rows][alive].tolist()
         number_of = dict(zip(old, items["id"][alive].tolist(), strict=True))
@@ -196,13 +196,13 @@ class _There:
         return out
 
 
-def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, files.Written]]:
+def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, int | None, files.Written]]:
     """Copies of what the version in force consists of, beside the segments."""
     where = "segment IS NULL AND (version IS NULL OR version = ?)"
     for kind, _, version, file in source.catalogue.files(where, (source.version,)):
         ending = file.path.rpartition(".")[2]
         name = files.unique_name(f"{files.MODELS_FOLDER}/{version or 0:06d}.{kind}", ending)
-        yield kind, files.write_bytes(root, name, [files.read_checked(source.root, file)])
+        yield kind, version, files.write_bytes(root, name, [files.read_checked(source.root, file)])
 
 
 def _details(first: Snapshot, second: Snapshot, merging: _Merging, there: _There) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.answers import Id, LabelSet
-from sihash.database.catalogue import Catalogue, SqlRow
-from sihash.database.errors import NoSuchItem
-from sihash.database.ids import as_number, folded, of_row, plain_id, twins
 from sihash.database.intake import Present
-from sihash.database.segments import Places
+from sihash.store.catalogue import Catalogue, SqlRow
+from sihash.store.errors import NoSuchItem
+from sihash.store.ids import as_number, folded, of_row, plain_id, twins
+from sihash.store.segments import Places
 
 if TYPE_CHECKING:
     from sihash.database.snapshot import Snapshot

@@ -16,14 +16,10 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
+from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
-from sihash.database.columns import Table, make_table
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import plain_ids
 from sihash.database.intake import Intake
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.database.label_text import joined_labels, label_set, label_sets, plain_label, printable
-from sihash.database.segments import rows_of
 from sihash.datasets import NAMED, Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
@@ -31,6 +27,12 @@ from sihash.datasets.tables import is_table
 from sihash.features import extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
+from sihash.labels import several
+from sihash.store.columns import Table, make_table
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import plain_ids
+from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
+from sihash.store.segments import rows_of
 
 THUMBNAIL_PIXELS = 96  # pixels of the longer side
 
@@ -265,6 +267,7 @@ def open_source(
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
     opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
     if names is not None:
+        names = several(names)
         if len(names) != len(opened):
             raise DatabaseError(
                 f"Expected one name per item, got {len(names)} names for {len(opened)} items."
@@ -296,11 +299,12 @@ def _open(source: Any, labels: Any, asked: ColumnChoice) -> Source:
     if isinstance(source, str | os.PathLike):
         return _from_path(source, labels, asked)
     opened: Source
-    if isinstance(source, np.ndarray) and source.ndim == 2 and source.dtype != np.uint8:
-        names = [f"row {k}" for k in range(len(source))]
-        opened = VectorSource(_numbers(source), None, names, _labels_for(names, labels))
+    X = _matrix(source)
+    if X is not None:
+        names = [f"row {k}" for k in range(len(X))]
+        opened = VectorSource(X, None, names, _labels_for(names, labels))
     else:
-        images = list(source)
+        images = [source] if _is_one_image(source) else list(source)
         if not images:
             raise DatabaseError("Nothing to add: the source is empty.")
         names = [
@@ -325,10 +329,26 @@ def _take_columns(opened: Source, labels: Any, asked: ColumnChoice) -> None:
         )
 
 
-def _numbers(X: Array) -> Array:
-    if X.dtype.kind not in "fiub":
-        raise DatabaseError(f"Vectors must be a matrix of numbers, one row per item; got {X.dtype}.")
+def _matrix(source: Any) -> Array | None:
+    """Vectors in memory, given as a matrix or as a list of rows; None for anything else."""
+    rows: Any = source if isinstance(source, np.ndarray) and source.ndim == 2 else None
+    if isinstance(source, list | tuple) and source and not isinstance(source[0], Image.Image):
+        rows = source if np.ndim(source[0]) == 1 else None
+    if rows is None or getattr(rows, "dtype", None) == np.uint8:
+        return None
+    try:
+        X = as_numbers(rows, "A matrix of vectors")
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
+    if X.ndim != 2:
+        raise DatabaseError(f"Expected vectors (n × d), one row per item, got an array of shape {X.shape}.")
     return X
+
+
+def _is_one_image(source: Any) -> bool:
+    """A file's content or a picture where a list of them is usual."""
+    is_picture = isinstance(source, np.ndarray) and source.ndim == 3 and source.shape[2] in (3, 4)
+    return is_picture or isinstance(source, bytes | Image.Image)
 
 
 def _readable(images: list[Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import labels
 from sihash._typing import Array
-from sihash.checks import check_float32
+from sihash.checks import check_float32, check_real
 from sihash.engines import Engine, Matrix, open_engine
 from sihash.engines.dask_matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
@@ -342,6 +342,7 @@ def _check_training(seen: BaseEstimator, X: Any, y: Any) -> tuple[Any, RowLabels
         return X, read_labels(y, len(X))
     # The kernel map takes the mean of the rows anyway, and sees there whether all are finite.
     seen_later = isinstance(X, np.ndarray) and X.dtype == np.float32
+    check_real(X)
     X = validate_data(seen, X, dtype=[np.float32, np.float64], ensure_all_finite=not seen_later)
     check_float32(X)
     return X, read_labels(y, len(X))

@@ -80,7 +80,7 @@ class UpdatableHashFunctions(HashFunctions):
         To change the labels of a row, remove and add it under the same id. Labels must have the form
         that they had in `fit`.
         """
-        training, gone = self._training_to_update(), list(remove)
+        training, gone = self._training_to_update(), labels.several(remove)
         gone_classes = labels.several(remove_classes)
         if X is not None:
             X = self._check_rows(X)

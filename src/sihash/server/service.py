@@ -13,7 +13,6 @@ from fastapi import HTTPException, Request
 from PIL import Image
 
 from sihash.database import Database, DatabaseBusy
-from sihash.database.label_text import written_labels
 from sihash.features import BadImage
 from sihash.ranking import RANKS
 from sihash.server.evaluations import diagnosis, evaluation
@@ -24,6 +23,7 @@ from sihash.server.run_folder import hold
 from sihash.server.settings import ServerSettings
 from sihash.server.updates import Updates
 from sihash.server.uploads import Allowance, Decoders
+from sihash.store.labels import written_labels
 
 Result = TypeVar("Result")
 BUSY_SECONDS = 5.0  # writes of others take milliseconds; longer than this is for the client to know

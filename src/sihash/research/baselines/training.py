@@ -10,13 +10,14 @@ from sklearn.utils.validation import validate_data
 
 from sihash import labels
 from sihash._typing import Array
-from sihash.checks import check_count
+from sihash.checks import check_count, check_real
 from sihash.hasher import Hasher
 
 
 def check_rows(hasher: Hasher, X: Any) -> Array:
     """``X`` as a float32 or float64 matrix; the hasher remembers its columns."""
     check_count("n_bits", hasher.n_bits)
+    check_real(X)
     return validate_data(hasher, X, dtype=[np.float32, np.float64], order="C")
 
 

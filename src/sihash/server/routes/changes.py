@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
 from sihash.database.answers import AddReport, RelabelReport
-from sihash.database.label_text import written_labels
 from sihash.features import BadImage
 from sihash.server.bodies import MAX_IMAGE
 from sihash.server.documentation import IMAGE_BODY, NEEDS_TOKEN, problems
@@ -47,6 +46,7 @@ from sihash.server.routes.searching import ItemId
 from sihash.server.service import Service, service_of
 from sihash.server.updates import AlreadyRunning, TooManyFollow, Updates
 from sihash.server.uploads import Allowance
+from sihash.store.labels import written_labels
 
 router = APIRouter(prefix="/v1", tags=["changes"])
 

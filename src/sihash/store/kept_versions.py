@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sihash.database import training_vectors
-from sihash.database.catalogue import Catalogue
-from sihash.database.snapshot import Log
+from sihash.store.catalogue import Catalogue
+from sihash.store.log import Log
 
 UNDOABLE = 10  # updates
 
@@ -27,7 +26,7 @@ def let_go(catalogue: Catalogue, log: Log, version: int, words: int) -> int:
     for kind, segment, own, file in catalogue.files("version IS NOT NULL"):
         if kind == "codes":
             codes[segment].append((own, file.path))
-        elif kind != training_vectors.KIND and own not in words_of:
+        elif own not in words_of:
             gone.append(file.path)
     for found in codes.values():
         valid = [[f for f in found if log.is_valid(f[0], own, now)] for now, own in words_of.items()]

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sihash.database.answers import Id
-from sihash.database.errors import DatabaseError
-from sihash.database.label_text import check_text
+from sihash.store.errors import DatabaseError
+from sihash.store.labels import check_text
+
+Id = str | int
 
 NUMBER_ID = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 LARGEST_ID = (1 << 63) - 1

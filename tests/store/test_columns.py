@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sihash.database import DatabaseError
-from sihash.database.columns import LONGEST_VALUE, joined, make_column, make_table, read_table, write_table
+from sihash.store.columns import LONGEST_VALUE, joined, make_column, make_table, read_table, write_table
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 columns = st.integers(0, 8).flatmap(

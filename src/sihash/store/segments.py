@@ -10,17 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files
-from sihash.database.answers import Value
-from sihash.database.columns import Table, read_table
-from sihash.database.errors import CorruptFile
-from sihash.database.files import Written
-from sihash.kernel import row_blocks
-from sihash.ranking import Sketcher, nearness
-from sihash.ranking.sketch import SKETCH_BYTES
-from sihash.threads import map_threads
+from sihash.store import files
+from sihash.store.columns import Table, Value, read_table
+from sihash.store.errors import CorruptFile
+from sihash.store.files import Written
 
-ROW = np.dtype([("id", "<i8"), ("class", "<i4"), ("sketch", "u1", (SKETCH_BYTES,))])
 BYTES = 64 << 20  # vectors in one segment: what is checked before the first of them is used
 
 
@@ -110,7 +104,7 @@ def write_vectors(root: Path, number: int, blocks: Sequence[Array]) -> Written:
 def write_rows(root: Path, number: int, rows: Array) -> Written:
     """File of what is known of each item of a segment."""
     name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.rows", "npy")
-    return files.write_array(root, name, rows.shape, ROW, [rows])
+    return files.write_array(root, name, rows.shape, rows.dtype, [rows])
 
 
 def write_operations(root: Path, number: int, operations: Array) -> Written:
@@ -120,15 +114,10 @@ def write_operations(root: Path, number: int, operations: Array) -> Written:
 
 
 def make_rows(ids: Array, classes: Array, sketches: Array) -> Array:
-    rows = np.empty(len(ids), dtype=ROW)
+    row = [("id", "<i8"), ("class", "<i4"), ("sketch", "u1", (sketches.shape[1],))]
+    rows = np.empty(len(ids), dtype=row)
     rows["id"], rows["class"], rows["sketch"] = ids, classes, sketches
     return rows
-
-
-def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
-    """Sketches of the vectors of a segment, a few thousand at a time."""
-    parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
-    return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
 
 
 def write_codes(root: Path, number: int, version: int, codes: Array) -> Written:
@@ -176,50 +165,42 @@ class Places:
     def codes(self, ids: Array, n_bytes: int) -> Array:
         """Packed codes of items, in the order of ``ids``."""
         out = np.empty((len(ids), n_bytes), dtype=np.uint8)
-        for segment, places, rows in self._find_all(ids):
+        for segment, places, rows in self.find_all(ids):
             out[places] = segment.codes[rows]
         return out
 
     def vectors(self, ids: Array, width: int) -> Array:
         """Vectors of items, in the order of ``ids``; of removed ones too, until a compaction drops them."""
         out = np.empty((len(ids), width), dtype=np.float32)
-        for segment, places, rows in self._find_all(ids):
-            out[_run(places)] = segment.vectors[_run(rows)]
+        for segment, places, rows in self.find_all(ids):
+            out[contiguous(places)] = segment.vectors[contiguous(rows)]
         return out
 
     def classes(self, ids: Array) -> Array:
         """Class numbers of items, −1 where they have no label."""
         out = np.empty(len(ids), dtype=np.int64)
-        for segment, places, rows in self._find_all(ids):
+        for segment, places, rows in self.find_all(ids):
             out[places] = segment.classes[rows]
         return out
 
     def columns(self, ids: Array) -> list[dict[str, Value]]:
         """What the columns say of items, in the order of ``ids``."""
         out: list[dict[str, Value]] = [{}] * len(ids)
-        for segment, places, rows in self._find_all(ids):
+        for segment, places, rows in self.find_all(ids):
             if segment.columns_file is not None:
                 for place, row in zip(places.tolist(), rows.tolist(), strict=True):
                     out[place] = segment.columns.row(row)
         return out
 
-    def sketches(self, ids: Array) -> Array:
-        out = np.empty((len(ids), SKETCH_BYTES), dtype=np.uint8)
-        for segment, places, rows in self._find_all(ids):
+    def sketches(self, ids: Array, n_bytes: int) -> Array:
+        """Sketches of items, in the order of ``ids``."""
+        out = np.empty((len(ids), n_bytes), dtype=np.uint8)
+        for segment, places, rows in self.find_all(ids):
             out[places] = segment.sketches[rows]
         return out
 
-    def cosines(self, query: Array, ids: Array, mean: Array) -> Array:
-        """Cosines of a vector to those of items, all centred to ``mean``."""
-        out = np.empty(len(ids))
-        towards = nearness.direction(query, mean)
-        for segment, places, rows in self._find_all(ids):
-            own = np.empty(len(rows))
-            nearness.cosines(np.asarray(segment.vectors), rows, mean, towards, own)
-            out[places] = own
-        return out
-
-    def _find_all(self, ids: Array) -> list[tuple[Segment, Array, Array]]:
+    def find_all(self, ids: Array) -> list[tuple[Segment, Array, Array]]:
+        """As `find`; raises `CorruptFile` unless every id is found."""
         found = self.find(ids)
         if sum(len(rows) for _, _, rows in found) < len(ids):
             raise CorruptFile(
@@ -229,8 +210,8 @@ class Places:
 
     def only(self, ids: Array, vectors: Array) -> Places:
         """Some items (ids ascending) whose vectors are at hand, in one segment in memory."""
-        rows = make_rows(ids, self.classes(ids), self.sketches(ids))
-        found = self._find_all(ids)
+        found = self.find_all(ids)
+        rows = make_rows(ids, self.classes(ids), self.sketches(ids, found[0][0].sketches.shape[1]))
         codes = np.empty((len(ids), found[0][0].codes.shape[1]), dtype=np.uint8)
         for segment, places, own in found:
             codes[places] = segment.codes[own]
@@ -253,7 +234,7 @@ class Places:
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
-def _run(numbers: Array) -> Array | slice:
+def contiguous(numbers: Array) -> Array | slice:
     """Ascending numbers without a gap as a slice, which numpy copies many times faster."""
     n = len(numbers)
     whole = n and numbers[-1] - numbers[0] == n - 1 and (np.diff(numbers) == 1).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sihash.database.label_text import written_labels
+from sihash.store.labels import written_labels
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sihash.database import DatabaseError
-from sihash.database.columns import make_table
-from sihash.database.where import Condition, check, matching, parse
+from sihash.store.columns import make_table
+from sihash.store.where import Condition, check, matching, parse
 
 OPERATORS = {
     "=": operator.eq,

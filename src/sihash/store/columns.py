@@ -20,12 +20,12 @@ import numpy as np
 import safetensors.numpy
 
 from sihash._typing import Array
-from sihash.database import files
-from sihash.database.answers import Value
-from sihash.database.errors import CorruptFile, DatabaseError
-from sihash.database.files import Written
-from sihash.database.label_text import check_text
+from sihash.store import files
+from sihash.store.errors import CorruptFile, DatabaseError
+from sihash.store.files import Written
+from sihash.store.labels import check_text
 
+Value = str | int | float | bool
 ColumnKind = Literal["number", "text", "true or false"]
 LONGEST_VALUE = 65_536  # characters of a value
 MOST_COLUMNS = 1000  # columns of a database

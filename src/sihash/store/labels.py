@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from sihash.database.answers import Label, LabelSet, only_label
-from sihash.database.errors import DatabaseError
+from sihash.store.errors import DatabaseError
+
+Label = str | int | None
+LabelSet = tuple[str | int, ...]  # of an item: sorted, each once; empty without a label
 
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,15}")
 LONGEST_TEXT = 1000  # characters of a name, a label or an id
+
+
+def only_label(labels: LabelSet) -> Label:
+    """The label of an item that has exactly one; None where it has none or several."""
+    return labels[0] if len(labels) == 1 else None
 
 
 def printable(name: str) -> str:

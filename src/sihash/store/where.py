@@ -16,9 +16,8 @@ from functools import lru_cache
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.answers import Value
-from sihash.database.columns import Column, Table, first_not_less
-from sihash.database.errors import DatabaseError
+from sihash.store.columns import Column, Table, Value, first_not_less
+from sihash.store.errors import DatabaseError
 
 LONGEST_WHERE = 2000  # characters; a URL with all of them percent-encoded must pass a server
 _EXAMPLE = "write conditions as in: price < 20 and colour = 'red'"

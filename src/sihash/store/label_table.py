@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.answers import LabelSet
+from sihash.store.labels import LabelSet
 
 
 def to_json(labels: LabelSet) -> str:

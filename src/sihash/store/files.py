@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.atomic_file import sync_folder
-from sihash.database.errors import CorruptFile
+from sihash.store.atomic_file import sync_folder
+from sihash.store.errors import CorruptFile
 
 SEGMENTS_FOLDER, MODELS_FOLDER = "segments", "models"
 CHUNK = 1 << 22  # bytes hashed at a time

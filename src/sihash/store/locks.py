@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sihash.database.errors import DatabaseBusy, gone
+from sihash.store.errors import DatabaseBusy, gone
 
 LOOK_EVERY = 0.01  # seconds, while another holds it: writers that follow each other leave short gaps
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import kept_versions, learning, relabelled, segments, small_segments, training_vectors
+from sihash.database import learning, training_vectors
 from sihash.database.answers import (
     AddReport,
     CompactReport,
@@ -22,38 +22,40 @@ from sihash.database.answers import (
     RemoveReport,
     UndoReport,
 )
-from sihash.database.catalogue import FORMAT, Catalogue
-from sihash.database.columns import check_kinds, joined
 from sihash.database.encoding import Encoder
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import largest_number
 from sihash.database.intake import Intake, Nothing, intake_of
-from sihash.database.label_table import LabelTable
-from sihash.database.label_text import joined_labels, label_set
-from sihash.database.learning import Training
-from sihash.database.lock import locked
+from sihash.database.learning import Training, write_models, write_sketcher
 from sihash.database.present import Collected, ids_of_numbers
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.reader import Reader
-from sihash.database.segments import Places, Segment
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import training_ids
-from sihash.database.writer import (
+from sihash.hashing.hyperparameters import n_bits_for
+from sihash.hashing.training_sample import Budget
+from sihash.kernel import mean_of_rows, row_blocks
+from sihash.ranking import Sketcher
+from sihash.ranking.sketch import SKETCH_BYTES
+from sihash.store import kept_versions, relabelled, segments, small_segments
+from sihash.store.catalogue import FORMAT, Catalogue
+from sihash.store.columns import Table, check_kinds, joined
+from sihash.store.errors import DatabaseError
+from sihash.store.files import Written
+from sihash.store.ids import largest_number
+from sihash.store.label_table import LabelTable
+from sihash.store.labels import joined_labels, label_set
+from sihash.store.locks import locked
+from sihash.store.segments import Places, Segment
+from sihash.store.writer import (
     UPDATER,
     Writer,
     disk_errors_told,
     new_folder,
     sweep,
-    write_models,
-    write_sketcher,
     writing,
 )
-from sihash.hashing.hyperparameters import n_bits_for
-from sihash.hashing.training_sample import Budget
-from sihash.kernel import mean_of_rows
-from sihash.ranking import Sketcher
+from sihash.threads import map_threads
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
@@ -77,13 +79,13 @@ def create(
             raise DatabaseError(f"{root} already holds a database; choose another folder, or add to it.")
         writer.catalogue.lay_out()
         intake = intake_of(source, Nothing())
-        new = writer.ingest(intake, 0, progress)
+        new = ingest(writer, intake, 0, progress)
         if not new:
             raise DatabaseError(f"Nothing could be read from the source{_why(intake)}.")
         width = new[0].vectors.shape[1]
         places = Places(new)
         sketcher = Sketcher.made(_mean(new))
-        writer.finish(new, sketcher)
+        _write_rows(writer, new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
         whole = source.in_memory() if isinstance(source, VectorSource) else None
@@ -111,7 +113,7 @@ def create(
             writer.adopt(kind, file, version=1)
         copy = training_vectors.write_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled)
         if copy is not None:
-            writer.adopt(training_vectors.KIND, copy, version=1)
+            writer.adopt(training_vectors.KIND, copy)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         table = LabelTable(writer.catalogue.rows("classes"))
         weights = learn_weights(hasher, sketcher, places.only(training.ids, X), table, left_out)
@@ -120,6 +122,82 @@ def create(
         details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
     return _report(1, intake, 0)
+
+
+def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
+    """Write the vectors of all that is taken from a source; `_write_rows` writes the rest of the segments.
+
+    The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
+    next ones are read; one segment at a time, so that a slow disk holds up a fast source.
+    """
+    source = intake.source
+    table = LabelTable(writer.catalogue.rows("classes"))
+    written: list[Segment] = []
+    # Of the segment being filled: numbers, vectors, class numbers, columns.
+    waiting: list[tuple[Array, Array, Array, Table]] = []
+    with ThreadPoolExecutor(1) as pool:
+        on_the_way: list[tuple[int, Array, Table, Future[Written]]] = []
+
+        def arrive() -> None:
+            for number, rows, columns, file in on_the_way:
+                segment = writer.adopt_segment(number, rows, file.result())
+                writer.add_columns(segment, columns)
+                written.append(segment)
+            on_the_way.clear()
+
+        def send() -> None:
+            arrive()
+            number = writer.next_segment()
+            ids, vectors, classes, columns = zip(*waiting, strict=True)
+            file = pool.submit(segments.write_vectors, writer.root, number, vectors)
+            every = np.concatenate(ids)
+            no_sketches = np.zeros((len(every), SKETCH_BYTES), dtype=np.uint8)
+            rows = segments.make_rows(every, np.concatenate(classes), no_sketches)
+            on_the_way.append((number, rows, joined(columns), file))
+            waiting.clear()
+
+        for block in source.blocks(intake):
+            ids = first_id + np.array(block.offsets, dtype=np.int64)
+            numbers = writer.class_numbers(block.labels, table)
+            waiting.append((ids, block.vectors, np.array(numbers, dtype=np.int32), block.columns))
+            if sum(len(each) for each, *_ in waiting) >= segments.rows_of(block.vectors.shape[1]):
+                send()
+            writer.insert_items(
+                ids.tolist(), numbers, block.names, block.contents, block.ids, block.thumbnails
+            )
+            done = len(intake.taken) + len(intake.skipped) + len(intake.rejects)
+            progress(source.step, min(1.0, done / max(1, len(source))))
+        if waiting:
+            send()
+        arrive()
+    _join_labels(writer, intake.joined_labels, written, table)
+    return written
+
+
+def _join_labels(
+    writer: Writer, labels: dict[bytes, LabelSet], written: list[Segment], table: LabelTable
+) -> None:
+    """Give items of this operation, by their contents, further labels that came behind them."""
+    rows = list(writer.catalogue.rows_in("items", "content", list(labels)))
+    rows = [row for row in rows if row[1] == writer.operation]
+    numbers = writer.class_numbers([labels[row[4]] for row in rows], table)
+    writer.replace_classes(dict(zip((row[0] for row in rows), numbers, strict=True)))
+    ids = np.array([row[0] for row in rows], dtype=np.int64)
+    for segment, found, at in Places(written).find(ids):
+        segment.classes[at] = segment.rows["class"][at] = np.array(numbers)[found]
+
+
+def _write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
+    """Sketch the vectors of new segments and write their rows."""
+    for segment in new:
+        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
+        writer.write_rows(segment)
+
+
+def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
+    """Sketches of the vectors of a segment, a few thousand at a time."""
+    parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
+    return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
 
 
 def _mean(new: list[Segment]) -> Array:
@@ -173,8 +251,7 @@ def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, 
     for k, segment in enumerate(new):
         progress("encoding", k / len(new))
         segment.codes = encoder.codes(segment)
-        file = segments.write_codes(writer.root, segment.number, version, segment.codes)
-        writer.adopt("codes", file, segment.number, version)
+        writer.write_codes(segment.number, version, segment.codes)
     progress("encoding", 1.0)
 
 
@@ -209,13 +286,14 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         first = snapshot.log.next_id if source.ids is None else snapshot.log.next_number
         version = snapshot.version
         intake = intake_of(source, Collected(snapshot, writer.catalogue))
-        new = writer.ingest(intake, first, progress)
+        new = ingest(writer, intake, first, progress)
         if new:
             replaced = np.array([present.number for present in intake.replaced], dtype=np.int64)
             writer.insert_removed(replaced)
-            writer.finish(new, snapshot.sketcher)
+            _write_rows(writer, new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
-            small_segments.merge(writer, snapshot, new, version)
+            full = segments.rows_of(snapshot.width)
+            small_segments.merge(writer, snapshot.places.segments, new, snapshot.log, version, full)
             writer.commit("add", version, _about(intake, first))
         else:
             writer.catalogue.rollback()
@@ -377,8 +455,7 @@ def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array]) -> int:
     new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])
     codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
     oldest = min(segment.code_version for segment, rows in kept if rows.any())
-    file = segments.write_codes(writer.root, new.number, oldest, codes)
-    writer.adopt("codes", file, new.number, oldest)
+    writer.write_codes(new.number, oldest, codes)
     writer.add_columns(new, joined([segment.columns.take(rows) for segment, rows in kept]))
     return 1
 
@@ -393,11 +470,8 @@ def _delete_old_files(root: Path, catalogue: Catalogue, snapshot: Snapshot, dead
     """Let go of models that are not in force, of codes that are not used, and of copies of dead items."""
     used = {segment.number: segment.code_version for segment in snapshot.places.segments}
     for kind, segment, version, file in list(catalogue.files("version IS NOT NULL")):
-        if kind == "codes":
-            keep = used.get(segment, version) == version
-        elif kind == training_vectors.KIND:
-            keep = not training_vectors.has_any(root, catalogue, dead)
-        else:
-            keep = version == snapshot.version
-        if not keep:
+        in_use = used.get(segment, version) if kind == "codes" else snapshot.version
+        if version != in_use:
             catalogue.delete("files", f"path = '{file.path}'")
+    if training_vectors.has_any(root, catalogue, dead):
+        catalogue.delete("files", f"kind = '{training_vectors.KIND}'")

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import segments
-from sihash.database.segments import Places, Segment
-from sihash.database.writer import Writer
+from sihash.store import segments
+from sihash.store.segments import Places, Segment
+from sihash.store.writer import Writer
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError
-from sihash.database.files import Written
-from sihash.database.watched_file import OpenedFile
+from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.store.files import Written
+from sihash.store.log import Operation
+from sihash.store.watched_file import OpenedFile
 
 FILE = "catalogue.sqlite"
 FORMAT = 4
@@ -88,29 +88,6 @@ INDEXES = (
 COUNTED = [table for table in TABLES if table != "operations"]  # its own count is its last number
 
 SqlRow = tuple[Any, ...]
-
-
-@dataclass
-class Operation:
-    """One change of the database: ``version`` is the model in force after it, ``target`` what it undid."""
-
-    number: int
-    kind: str
-    at: str
-    version: int
-    target: int | None
-    _totals: str
-    _details: str
-
-    # There may be thousands of operations, and of most nobody asks for these.
-
-    @property
-    def totals(self) -> dict[str, list[int]]:
-        return cast(dict[str, list[int]], json.loads(self._totals))
-
-    @cached_property
-    def details(self) -> dict[str, Any]:
-        return cast(dict[str, Any], json.loads(self._details))
 
 
 def checksum(values: Sequence[Any]) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.errors import DatabaseError
+from sihash.store.errors import DatabaseError
 
 REACH_SECONDS = 10.0
 

@@ -6,32 +6,23 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files, segments
-from sihash.database.answers import LabelSet
-from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.columns import Table, joined, write_table
-from sihash.database.errors import DatabaseBusy, DatabaseError
-from sihash.database.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
-from sihash.database.ids import to_row
-from sihash.database.intake import Intake
-from sihash.database.label_table import LabelTable, to_json
-from sihash.database.lock import locked
-from sihash.database.progress import Progress
-from sihash.database.segments import Places, Segment
-from sihash.database.sources import ItemBlock
-from sihash.ranking import Sketcher
-from sihash.ranking.sketch import SKETCH_BYTES
-
-if TYPE_CHECKING:
-    from sihash.hashing.updatable import UpdatableHashFunctions
+from sihash.store import files, segments
+from sihash.store.catalogue import FILE, Catalogue
+from sihash.store.columns import Table, write_table
+from sihash.store.errors import DatabaseBusy, DatabaseError
+from sihash.store.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
+from sihash.store.ids import Id, to_row
+from sihash.store.label_table import LabelTable, to_json
+from sihash.store.labels import LabelSet
+from sihash.store.locks import locked
+from sihash.store.segments import Segment
 
 WRITER, UPDATER = "writer.lock", "update.lock"
 SWEEP_SECONDS = 1.0  # that an update waits for the lock of updates: writers hold it while they sweep
@@ -69,51 +60,6 @@ class Writer:
         operation = self.operation
         self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
 
-    def ingest(self, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
-        """Write the vectors of all that is taken from a source; `finish` writes the rest of the segments.
-
-        The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
-        next ones are read; one segment at a time, so that a slow disk holds up a fast source.
-        """
-        source = intake.source
-        table = LabelTable(self.catalogue.rows("classes"))
-        written: list[Segment] = []
-        # Of the segment being filled: numbers, vectors, class numbers, columns.
-        waiting: list[tuple[Array, Array, Array, Table]] = []
-        with ThreadPoolExecutor(1) as pool:
-            on_the_way: list[tuple[int, Array, Array, Table, Future[Written]]] = []
-
-            def arrive() -> None:
-                for number, ids, classes, columns, file in on_the_way:
-                    segment = self._adopt_segment(number, ids, classes, file.result())
-                    self.add_columns(segment, columns)
-                    written.append(segment)
-                on_the_way.clear()
-
-            def send() -> None:
-                arrive()
-                number = self._next_segment()
-                ids, vectors, classes, columns = zip(*waiting, strict=True)
-                file = pool.submit(segments.write_vectors, self.root, number, vectors)
-                about = np.concatenate(ids), np.concatenate(classes), joined(columns)
-                on_the_way.append((number, *about, file))
-                waiting.clear()
-
-            for block in source.blocks(intake):
-                ids = first_id + np.array(block.offsets, dtype=np.int64)
-                numbers = self.class_numbers(block.labels, table)
-                waiting.append((ids, block.vectors, np.array(numbers, dtype=np.int32), block.columns))
-                if sum(len(each) for each, *_ in waiting) >= segments.rows_of(block.vectors.shape[1]):
-                    send()
-                self._insert_items(block, ids.tolist(), numbers)
-                done = len(intake.taken) + len(intake.skipped) + len(intake.rejects)
-                progress(source.step, min(1.0, done / max(1, len(source))))
-            if waiting:
-                send()
-            arrive()
-        self._join_labels(intake.joined_labels, written, table)
-        return written
-
     def class_numbers(self, labels: Sequence[LabelSet], table: LabelTable | None = None) -> list[int]:
         """Class numbers of label sets, −1 for none; the catalogue and its ``table`` take up new ones."""
         table = LabelTable(self.catalogue.rows("classes")) if table is None else table
@@ -122,16 +68,28 @@ class Writer:
         number_of = {own: -1 if not own else table.number_of(own) for own in set(labels)}
         return [cast(int, number_of[own]) for own in labels]
 
-    def _join_labels(self, labels: dict[bytes, LabelSet], written: list[Segment], table: LabelTable) -> None:
-        """Give items of this operation, by their contents, further labels that came behind them."""
-        rows = list(self.catalogue.rows_in("items", "content", list(labels)))
-        rows = [row for row in rows if row[1] == self.operation]
-        numbers = self.class_numbers([labels[row[4]] for row in rows], table)
-        self.replace_classes(dict(zip((row[0] for row in rows), numbers, strict=True)))
-        places = Places(written)
-        ids = np.array([row[0] for row in rows], dtype=np.int64)
-        for segment, found, at in places.find(ids):
-            segment.classes[at] = segment.rows["class"][at] = np.array(numbers)[found]
+    def insert_items(
+        self,
+        ids: Sequence[int],
+        classes: Sequence[int],
+        names: Sequence[str],
+        contents: Sequence[bytes],
+        given_ids: Sequence[Id | None],
+        thumbnails: Sequence[bytes | None],
+    ) -> None:
+        """Rows of new items; a class number of −1 stands for no label."""
+        operation = self.operation
+        self.catalogue.insert(
+            "items",
+            (
+                (i, operation, None if number < 0 else number, name, content, *to_row(given))
+                for i, number, name, content, given in zip(
+                    ids, classes, names, contents, given_ids, strict=True
+                )
+            ),
+        )
+        small = [(i, image) for i, image in zip(ids, thumbnails, strict=True) if image is not None]
+        self.catalogue.insert("thumbnails", small)
 
     def replace_classes(self, now: dict[int, int]) -> None:
         """Rows of the table of items, with other class numbers in them."""
@@ -142,81 +100,42 @@ class Writer:
             "items", ((i, o, None if now[i] < 0 else now[i], *rest) for i, o, _, *rest in rows)
         )
 
-    def _insert_items(self, block: ItemBlock, ids: list[int], numbers: list[int]) -> None:
-        """Rows of a block's items."""
-        operation = self.operation
-        self.catalogue.insert(
-            "items",
-            (
-                (i, operation, None if number < 0 else number, name, content, *to_row(own))
-                for i, number, name, content, own in zip(
-                    ids, numbers, block.names, block.contents, block.ids, strict=True
-                )
-            ),
-        )
-        small = [(i, image) for i, image in zip(ids, block.thumbnails, strict=True) if image is not None]
-        self.catalogue.insert("thumbnails", small)
-
     def add_columns(self, segment: Segment, columns: Table) -> None:
         """Write the columns of a new segment, if it has any."""
         if columns.columns:
             segment.columns_file = write_table(self.root, segment.number, columns)
             self.adopt("columns", segment.columns_file, segment.number)
 
-    def finish(self, new: list[Segment], sketcher: Sketcher) -> None:
-        """Sketch the vectors of new segments and write their rows."""
-        for segment in new:
-            segment.rows["sketch"] = segments.sketch_all(sketcher, segment.vectors)
-            self.adopt("rows", segments.write_rows(self.root, segment.number, segment.rows), segment.number)
-
     def new_segment(self, rows: Array, blocks: Sequence[Array]) -> Segment:
         """Write rows (ids ascending) and their vectors; all of them are alive."""
-        number = self._next_segment()
-        vectors = segments.write_vectors(self.root, number, blocks)
-        segment = self._adopt_segment(number, rows["id"], rows["class"], vectors)
-        self.adopt("rows", segments.write_rows(self.root, number, rows), number)
+        number = self.next_segment()
+        segment = self.adopt_segment(number, rows, segments.write_vectors(self.root, number, blocks))
+        self.write_rows(segment)
         return segment
 
-    def _next_segment(self) -> int:
+    def next_segment(self) -> int:
+        """The number that the next segment gets."""
         return int(self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM segments")[0][0])
 
-    def _adopt_segment(self, number: int, ids: Array, classes: Array, vectors: Written) -> Segment:
-        self.catalogue.insert("segments", [(number, self.operation, len(ids))])
+    def adopt_segment(self, number: int, rows: Array, vectors: Written) -> Segment:
+        """A new segment whose vectors are written; its rows may still change until `write_rows`."""
+        self.catalogue.insert("segments", [(number, self.operation, len(rows))])
         self.adopt("vectors", vectors, number)
-        rows = segments.make_rows(ids, classes, np.zeros((len(ids), SKETCH_BYTES), dtype=np.uint8))
-        no_codes = np.empty((len(ids), 0), dtype=np.uint8)
-        alive = np.ones(len(ids), dtype=bool)
-        operations = np.broadcast_to(np.int64(self.operation), len(ids))
-        segment = Segment(self.root, number, operations, rows, vectors, no_codes, alive)
+        no_codes = np.empty((len(rows), 0), dtype=np.uint8)
+        alive = np.ones(len(rows), dtype=bool)
+        operations = np.broadcast_to(np.int64(self.operation), len(rows))
+        segment = Segment(self.root, number, operations, rows.copy(), vectors, no_codes, alive)
         # Just written: there is nothing to check yet.
         segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
         return segment
 
+    def write_rows(self, segment: Segment) -> None:
+        """Write what is known of each item of a new segment."""
+        self.adopt("rows", segments.write_rows(self.root, segment.number, segment.rows), segment.number)
 
-def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
-    """The file that says how sketches are made; one for the life of a database."""
-    rows = sketcher.to_array()
-    name = files.unique_name(f"{MODELS_FOLDER}/{0:06d}.sketcher", "npy")
-    return files.write_array(root, name, rows.shape, np.float32, [rows])
-
-
-def write_models(
-    root: Path, hasher: UpdatableHashFunctions, version: int, learned: Array, left_out: Array
-) -> dict[str, Written]:
-    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
-    classes of the training rows, and some of these with margins as if they had been left out.
-    """
-    stem = f"{MODELS_FOLDER}/{version:06d}"
-    hashes, state = (
-        files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "training-state")
-    )
-    training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
-    return {
-        "hash": files.write_model(root, hashes, hasher, updatable=False),
-        "training-state": files.write_model(root, state, hasher, vectors=False),
-        "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
-        "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
-    }
+    def write_codes(self, segment: int, version: int, codes: Array) -> None:
+        """Write the packed codes that one model version gives to the items of a segment."""
+        self.adopt("codes", segments.write_codes(self.root, segment, version, codes), segment, version)
 
 
 @contextmanager

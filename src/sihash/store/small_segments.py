@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files, segments
-from sihash.database.catalogue import Catalogue
-from sihash.database.columns import joined
-from sihash.database.segments import Segment
-from sihash.database.snapshot import Log, Snapshot
-from sihash.database.writer import Writer
+from sihash.store import files, segments
+from sihash.store.catalogue import Catalogue
+from sihash.store.columns import joined
+from sihash.store.log import Log
+from sihash.store.segments import Segment
+from sihash.store.writer import Writer
 
 MERGED_AT_ONCE = 4  # segments, at least: so three additions of four merge nothing
 
@@ -38,10 +38,15 @@ def n_last_to_merge(sizes: list[int], full: int) -> int:
     return n if n >= MERGED_AT_ONCE else 0
 
 
-def merge(writer: Writer, snapshot: Snapshot, new: list[Segment], version: int) -> None:
-    """Write the last segments as one, if they are small; ``new`` are those of the operation being written."""
-    everything = [*snapshot.places.segments, *new]
-    n = n_last_to_merge([len(s.ids) for s in everything], segments.rows_of(snapshot.width))
+def merge(
+    writer: Writer, known: list[Segment], new: list[Segment], log: Log, version: int, full: int
+) -> None:
+    """Write the last segments as one, if they are small; ``new`` are those of the operation being written.
+
+    ``full`` is how many rows make a segment that is done.
+    """
+    everything = [*known, *new]
+    n = n_last_to_merge([len(s.ids) for s in everything], full)
     if not n:
         return
     run, fresh = everything[-n:], {segment.number for segment in new}
@@ -52,21 +57,19 @@ def merge(writer: Writer, snapshot: Snapshot, new: list[Segment], version: int) 
     writer.adopt("operations", segments.write_operations(writer.root, one.number, operations), one.number)
     writer.add_columns(one, joined([segment.columns for segment in run]))
     parts: list[Codes] = [
-        {version: segment.codes}
-        if segment.number in fresh
-        else _stored_codes(writer.catalogue, snapshot, segment)
+        {version: segment.codes} if segment.number in fresh else _stored_codes(writer, log, segment)
         for segment in run
     ]
-    for label, codes in merged_codes(parts, [len(segment.ids) for segment in run], snapshot.log).items():
-        writer.adopt("codes", segments.write_codes(writer.root, one.number, label, codes), one.number, label)
+    for label, codes in merged_codes(parts, [len(segment.ids) for segment in run], log).items():
+        writer.write_codes(one.number, label, codes)
     delete_segments(writer.catalogue, [segment.number for segment in run])
 
 
-def _stored_codes(catalogue: Catalogue, snapshot: Snapshot, segment: Segment) -> Codes:
+def _stored_codes(writer: Writer, log: Log, segment: Segment) -> Codes:
     """All codes of a segment that an undoing may still lead to."""
-    found = catalogue.files("kind = 'codes' AND segment = ?", (segment.number,))
-    stored = {version: file for _, _, version, file in found if not snapshot.log.is_undone(version)}
-    return {version: files.load_array(snapshot.root, file) for version, file in stored.items()}
+    found = writer.catalogue.files("kind = 'codes' AND segment = ?", (segment.number,))
+    stored = {version: file for _, _, version, file in found if not log.is_undone(version)}
+    return {version: files.load_array(writer.root, file) for version, file in stored.items()}
 
 
 def merged_codes(parts: list[Codes], sizes: list[int], log: Log) -> Codes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sihash.database.errors import CorruptFile, gone
+from sihash.store.errors import CorruptFile, gone
 
 
 class OpenedFile:

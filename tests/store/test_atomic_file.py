@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 
-from sihash.atomic_file import whole_file
+from sihash.store.atomic_file import whole_file
 
 WRITER = """
 import sys, time
 from pathlib import Path
-from sihash.atomic_file import whole_file
+from sihash.store.atomic_file import whole_file
 with whole_file(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
