@@ -243,7 +243,7 @@ class BitsAnswer(Model):
 
 
 class AlternativeModel(Model):
-    """A method: bytes per item, quality, milliseconds per query."""
+    """A method: bytes per item, quality, milliseconds per query, its lead over the first (low, high)."""
 
     name: str
     bytes_per_item: int
@@ -251,6 +251,8 @@ class AlternativeModel(Model):
     p_at_10: float
     map: float
     ms_per_query: float
+    lead_at_1: tuple[float, float] | None
+    lead_at_10: tuple[float, float] | None
 
 
 class SkippedAlternative(Model):
