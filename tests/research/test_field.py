@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sihash.evaluation.comparison import ranked_scores
+from sihash.evaluation.ranked import ranked_scores
 from sihash.research import field
 from sihash.research.__main__ import app
 from sihash.research.records import Records

@@ -56,7 +56,7 @@ from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
-from sihash.evaluation import AlternativeScore, Comparison
+from sihash.evaluation import Comparison
 from sihash.features import extractor
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
@@ -593,7 +593,7 @@ class Database:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, AlternativeScore, int]:
+        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
             return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
 

@@ -24,7 +24,8 @@ from sihash import codes
 from sihash._typing import Array
 from sihash.database import Database
 from sihash.evaluation import against_database, alternatives
-from sihash.evaluation.comparison import median_milliseconds, ranked_scores
+from sihash.evaluation.comparison import median_milliseconds
+from sihash.evaluation.ranked import ranked_scores
 from sihash.hasher import Hasher
 from sihash.hashing import SIH
 from sihash.ranking.sketch import SKETCH_BYTES
@@ -236,7 +237,8 @@ def _alternative(key: Key, X: Array, y: Array) -> alternatives.Alternative:
         return alternatives.ProductQuantisation(X, codes.n_bytes(key["n_bits"]))
     if y.ndim == 2:
         raise ValueError(ONE_LABEL)
-    return alternatives.LdaLabel(X, y, np.ones(len(X), dtype=bool))
+    everything = np.ones(len(X), dtype=bool)
+    return alternatives.ByClass("LDA", alternatives.linear_discriminants(X, y, everything), y)
 
 
 def main() -> None:

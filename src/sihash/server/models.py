@@ -206,7 +206,10 @@ class InfoAnswer:
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A method, as `sihash.evaluation.AlternativeScore` has it; a client does without that package."""
+    """A method: bytes per item, quality, milliseconds per query, its lead over the first (low, high).
+
+    As `sihash.evaluation.AlternativeScore` has it; a client does without that package.
+    """
 
     name: str
     bytes_per_item: int
@@ -214,6 +217,8 @@ class ComparisonRow:
     p_at_10: float
     map: float
     ms_per_query: float
+    lead_at_1: tuple[float, float] | None
+    lead_at_10: tuple[float, float] | None
 
 
 @dataclass(frozen=True)
