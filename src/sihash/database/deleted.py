@@ -97,9 +97,7 @@ def _anchors(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> Iterator[F
         return  # anchors that the user gave: no vectors of items
     n = int(_too_few(tensors["made_of"], tensors["keys"]).sum())
     if n:
-        yield FileProblem(
-            file.path, f"has {n:,} anchors that removed vectors make up too much of; {UPDATE}."
-        )
+        yield FileProblem(file.path, f"has {n:,} anchors that removed vectors make up too much of; {UPDATE}.")
 
 
 def _too_few(made_of: Array, keys: Array) -> Array:
