@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +31,8 @@ from sihash.hashing.label_probability import N_LABEL_ROWS, MarginHead, learn_lab
 from sihash.hashing.report import Report, Round
 from sihash.hashing.settings import Settings
 from sihash.hashing.training_sample import class_rates, in_sample
-from sihash.hashing.words import every_split_fits, explained, first_words, learn_words, word_of_set
-from sihash.kernel import KernelMap
+from sihash.hashing.words import every_split_fits, first_words, learn_many_words, word_of_set
+from sihash.kernel import KernelMap, row_blocks
 from sihash.kernel_fit import fit_kernel_map
 from sihash.labels import NOT_LABELLED, Form, Labels, LabelSets, read_labels
 from sihash.svm import MulticlassSolution, solve_multiclass
@@ -44,6 +45,7 @@ from sihash.threads import start, team
 CALIBRATION_ROWS = 2000, 20, 10_000  # at least, per class, and at most: for a slope, and an offset per class
 SEVERAL_TOL = 0.05  # where rows have several labels: losses stay, and on GoEmotions 0.001 is lacking then
 CLASS_TOL = 0.01  # of the second stage at most: it is cheap, and on few rows weights of 0 are within 0.1
+FEW_ROWS = 50  # so few may all have different labels
 ROUNDING = 1e-5  # of a score, as a share of the length of the weights: some hundred times what float32 does
 
 
@@ -188,6 +190,13 @@ class Training:
             classes, _ = label_values.encode(labels.flat)
             if len(classes) < 2 or labels.form is None:
                 raise ValueError(_too_few_classes(classes, labels))
+            if len(classes) == np.count_nonzero(labels.counts) > FEW_ROWS:
+                warnings.warn(
+                    f"Every row has a label of its own ({len(classes):,} labels): is that column ids rather "
+                    "than labels? Nothing can be learned from classes of one row each.",
+                    UserWarning,
+                    stacklevel=2,
+                )
             self.form = labels.form
         elif labels is not None:
             labels = labels.in_form(self.form)
@@ -373,9 +382,9 @@ class Training:
         shares = self.sets.shares(len(self.labels))[live][:, table.sets].astype(np.float32)
         (sums,) = svms.rows.total(_class_sums, shares.tocsc())
         movable = np.flatnonzero(np.isin(live, fresh))
-        M = explained(svms.current_gram().matrix, sums)
+        gram = svms.current_gram().matrix
         words = np.zeros((len(self.labels), table.words.shape[1]), np.int8)
-        words[live] = learn_words(self.class_words(live), M, movable, self.rng)
+        words[live] = learn_many_words(self.class_words(live), gram, sums, movable, self.rng)
         changed = self.sets.membership(table.sets, fresh).any(axis=1)
         sets = [list(self.sets.members[s]) for s in table.sets[changed]]
         table.replace(np.flatnonzero(changed), np.array([word_of_set(words[own]) for own in sets]))
@@ -470,11 +479,12 @@ class Training:
         s, W, pairs = self.settings, self.class_svm.W, self.table.live()
         which, own, shares = self._owners(self.table.sets[pairs])
         pairs = pairs[which]
-        scores = second_stage(self.table.words[pairs], W)
-        losses = scores - scores[np.arange(len(own)), own][:, None] + (np.arange(len(W)) != own[:, None])
-        weights = self.table.counts[pairs] * shares
+        words, weights = self.table.words[pairs], self.table.counts[pairs] * shares
+        losses = np.concatenate(
+            [_losses(second_stage(words[rows], W), own[rows]) for rows in row_blocks(len(pairs), 1024)]
+        )
         return Objective(
-            multiclass=s.lambda_ * (0.5 * float(np.sum(W * W)) + s.C_b * float(weights @ losses.max(axis=1))),
+            multiclass=s.lambda_ * (0.5 * float(np.sum(W * W)) + s.C_b * float(weights @ losses)),
             binary=float(np.sum(self.svms.upper())),
             balance=s.gamma * float(np.abs(self.table.surplus()).sum()),
         )
@@ -639,6 +649,13 @@ class Training:
     def _leverage(self, Phi: Array) -> Array:
         """``C φᵀH⁻¹φ`` of rows of Φ: how far a row moves its own score."""
         return self.svms.C * np.sum(self.svms.current_gram().half_solve(Phi) ** 2, axis=0)
+
+
+def _losses(scores: Array, own: Array) -> Array:
+    """``ξ_iᵇ`` (Crammer and Singer) of rows with ``scores`` (rows × classes), whose classes are ``own``."""
+    rows, right = np.arange(len(own)), scores[np.arange(len(own)), own]
+    scores[rows, own] -= 1
+    return scores.max(axis=1) - right + 1
 
 
 def _too_few_classes(classes: Array, labels: Labels) -> str:

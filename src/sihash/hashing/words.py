@@ -16,6 +16,8 @@ they may be: a mean fourth power of 2m², where random words have 3m². Measured
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -32,6 +34,7 @@ RIDGE_SHARE = 1e-5  # λ of the ridge regression, as a share of the trace of Φ�
 CROWDED = 2.0  # mean fourth power of the words' products at most, in units of m²
 FIRST_MU, N_HALVINGS = 16.0, 8  # μ at first, in units of M's mean row sum, for one class; falls with √K
 N_SWEEPS = 5  # over all words, for each μ
+MOST_CLASSES = 2000  # whose words are compared with each other
 SETTLED_BITS = 0.005  # share of the bits that flip in a sweep that is the last
 
 
@@ -220,7 +223,7 @@ def _best(starts: list[tuple[Array, int]], sizes: Array, movable: Array, balance
     def improve(start: tuple[Array, int]) -> float:
         words, seed = start
         improve_words(words, sizes, movable, balance, seed)
-        return _crowding(words)
+        return _crowding(words) if len(starts) > 1 else 0.0
 
     return starts[int(np.argmin(map_threads(improve, starts)))][0]
 
@@ -234,15 +237,18 @@ def improve_words(words: Array, sizes: Array, movable: Array, balance: float, se
     balanced as it is. No move makes a column equal to another one, or to its opposite.
     """
     c, n_bits = words.shape
+    n_moves = len(movable) ** 2 * n_bits
+    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
+    if n_tries < len(movable):  # of thousands of words so few tries change nothing
+        return
     soft = _softness(n_bits)
     cost_of = np.exp(np.arange(-n_bits, n_bits + 1) / soft)  # by inner product + n_bits
     weight = np.asarray(sizes, dtype=float) / np.mean(sizes)
     # At balance 1, a column off by one average class costs about as much as c pairs at the usual distance.
     price = balance * c
-    V = words.astype(np.int64)
-    n_moves = len(movable) ** 2 * n_bits
-    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
-    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
+    V, floats = words.astype(np.int64), words.astype(np.float32)
+    products = (floats @ floats.T).astype(np.int64)  # of whole numbers: 100 times as long
+    _try_moves(V, products, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
     words[movable] = V[movable].astype(np.int8)
 
 
@@ -328,11 +334,39 @@ def _crowding(words: Array) -> float:
 
 def explained(gram: Array, sums: Array) -> Array:
     """M, from ΦᵀΦ and the sums of Φ by class, less what a constant explains."""
-    gram = gram.astype(np.float64)
-    gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
-    M = sums @ cho_solve(cho_factor(gram, lower=True, check_finite=False), sums.T, check_finite=False)
+    M = sums @ cho_solve(_factor(gram), sums.T, check_finite=False)
     total = M.sum(axis=0)
     return M - np.outer(total, total) / total.sum()
+
+
+def _factor(gram: Array) -> Any:
+    """The Cholesky factor of ΦᵀΦ + λI."""
+    gram = gram.astype(np.float64)
+    gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
+    return cho_factor(gram, lower=True, check_finite=False)
+
+
+def learn_many_words(
+    words: Array, gram: Array, sums: Array, movable: Array, rng: np.random.RandomState
+) -> Array:
+    """`learn_words` for up to `MOST_CLASSES`, whose products with each other fit into memory and time.
+
+    With more, so many are drawn, ``movable`` ones first. The other movable ones get the bits that ridge
+    regression on the words of these predicts for them, as many +1 as −1.
+    """
+    if len(words) <= MOST_CLASSES:
+        return learn_words(words, explained(gram, sums), movable, rng)
+    others = np.setdiff1d(np.arange(len(words)), movable)
+    drawn = np.sort(np.r_[rng.permutation(movable), rng.permutation(others)][:MOST_CLASSES])
+    can_move = np.flatnonzero(np.isin(drawn, movable))
+    words = words.copy()
+    words[drawn] = learn_words(words[drawn], explained(gram, sums[drawn]), can_move, rng)
+    rest = np.setdiff1d(movable, drawn)
+    if len(rest):
+        weights = cho_solve(_factor(gram), sums[drawn].T @ words[drawn], check_finite=False)
+        predicted = sums[rest] @ weights
+        words[rest] = np.where(predicted > np.median(predicted, axis=0), 1, -1)
+    return words
 
 
 def learn_words(words: Array, M: Array, movable: Array, rng: np.random.RandomState) -> Array:
