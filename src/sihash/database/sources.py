@@ -20,7 +20,7 @@ from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
 from sihash.database.intake import Intake
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.datasets import NAMED, Reject
+from sihash.datasets import Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
 from sihash.datasets.tables import is_table
@@ -368,7 +368,7 @@ def _readable(images: list[Any]) -> Iterator[Any]:
 def _from_path(source: str | os.PathLike[str], labels: Any, asked: ColumnChoice) -> Source:
     path = Path(source).expanduser()
     table = is_label_file(labels)
-    if source not in NAMED and path.is_file() and _looks_like_image(path):
+    if source != "digits" and path.is_file() and _looks_like_image(path):
         return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NO_COLUMNS if table else asked)
