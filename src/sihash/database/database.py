@@ -34,6 +34,7 @@ from sihash.database import (
 from sihash.database.answers import (
     AddReport,
     Answer,
+    Bits,
     Classification,
     CompactReport,
     Evaluation,
@@ -50,7 +51,6 @@ from sihash.database.answers import (
     Version,
 )
 from sihash.database.findings import Diagnosis
-from sihash.database.inspecting import Bits
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
@@ -442,7 +442,8 @@ class Database:
                     n_training=n,
                     current=o.version == snapshot.version,
                     undone=o.number in snapshot.log.undone,
-                    details=o.details,
+                    seconds=o.details.get("seconds", {}),
+                    compared=o.details.get("compared", {}),
                 )
                 for o, how, n in about
             ]
@@ -518,7 +519,7 @@ class Database:
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
             own = of_row(number, given)
-            out.append(Item(own, label, name, path, about.version, content.hex(), code.tobytes(), said))
+            out.append(Item(own, label, name, about.version, content.hex(), code.tobytes(), said, path))
         return out
 
     def thumbnail(self, id: Id) -> bytes | None:
