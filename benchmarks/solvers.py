@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from sihash._typing import Array
-from sihash.hashing.codebook import make_codebook
+from sihash.hashing.words import first_words
 from sihash.kernel_fit import fit_kernel_map
 from sihash.research import data as research_data
 from sihash.svm import Solution, solve_binary
@@ -38,7 +38,7 @@ def main() -> None:
     X, y = made_rows(args.rows) if args.made else cifar_rows(args.rows)
     rng = np.random.RandomState(0)
     Phi = fit_kernel_map(X, y, args.anchors, "random", args.width, rng)(X)
-    Y = make_codebook("separated", N_BITS, np.bincount(y), True, rng)[y]
+    Y = first_words("separated", N_BITS, np.bincount(y), True, rng)[y]
     solve_binary(Phi[::50], Y[::50], args.C)  # compiled kernels are loaded outside the timer
     smooth, seconds = report("smooth", Phi, Y, args.C)
     if args.ocas:

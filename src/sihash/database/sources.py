@@ -416,7 +416,7 @@ def _labels_of(collection: Collection, n: int) -> list[LabelSet]:
 
 def _of_indicators(Y: Any, names: Sequence[Any] | None) -> list[LabelSet]:
     """Labels by an indicator matrix, whose columns have ``names``, or are numbered."""
-    from sihash.hashing.row_labels import read_labels
+    from sihash.labels import read_labels
 
     found = read_labels(Y, Y.shape[0])
     columns = range(Y.shape[1]) if names is None else [plain_label(name) for name in names]
