@@ -20,7 +20,7 @@ from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
 from sihash.database.intake import Intake
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.datasets import NAMED, Reject
+from sihash.datasets import Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
 from sihash.datasets.tables import is_table
@@ -373,7 +373,7 @@ def _readable(images: list[Any]) -> Iterator[Any]:
 def _from_path(source: str | os.PathLike[str], labels: Any, asked: ColumnChoice) -> Source:
     path = Path(source).expanduser()
     table = is_label_file(labels)
-    if source not in NAMED and path.is_file() and _looks_like_image(path):
+    if source != "digits" and path.is_file() and _looks_like_image(path):
         return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NO_COLUMNS if table else asked)
@@ -421,7 +421,7 @@ def _labels_of(collection: Collection, n: int) -> list[LabelSet]:
 
 def _of_indicators(Y: Any, names: Sequence[Any] | None) -> list[LabelSet]:
     """Labels by an indicator matrix, whose columns have ``names``, or are numbered."""
-    from sihash.hashing.row_labels import read_labels
+    from sihash.labels import read_labels
 
     found = read_labels(Y, Y.shape[0])
     columns = range(Y.shape[1]) if names is None else [plain_label(name) for name in names]
