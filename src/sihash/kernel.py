@@ -16,7 +16,7 @@ MAPPED_ROWS = 2048  # rows mapped at a time: Φ of a block stays in cache while 
 MIDDLE_ROWS = 1000  # from which the middle of a collection is found
 FARTHEST = 30.0  # times the usual distance: photos, GIST, pixels and embeddings end at 2 to 6
 # Rows so many times as far out are a mistake. The farthest of 10⁵ honest ones, measured: 3 · 10⁵ for
-# log-normal columns (σ = 3), 6 · 10⁵ for Cauchy's. Only counts without a mean (Zipf's law, 1.5) come near, 2 · 10⁷.
+# log-normal columns (σ = 3), 6 · 10⁵ for Cauchy's. Only counts without a mean (Zipf's law, 1.5) come near.
 ABSURD = 1e7
 KERNELS = ("rbf", "linear", "rbf+linear")
 
