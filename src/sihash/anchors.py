@@ -14,7 +14,7 @@ from sihash.threads import map_threads
 ANCHORS = ("classes", "random")
 KMEANS_ROUNDS = 4
 KMEANS_ROWS = 8  # rows of the sample per centre
-MOST_ANCHORS = 5000  # unless more are asked for: the Gram matrix of so many features takes 200 MB
+MOST_ANCHORS = 2000  # unless more are asked for: the cost grows with the square of their number
 MEAN_ROWS = 64  # rows at most in the mean of a class that has one anchor
 
 

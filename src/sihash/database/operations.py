@@ -34,7 +34,7 @@ from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import training_ids
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
-from sihash.kernel import mean_of_rows, row_blocks
+from sihash.kernel import Middle, mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store import kept_versions, relabelled, segments, small_segments
@@ -103,6 +103,7 @@ def create(
             "width": width,
             "n_bits": functions.n_bits,
             "training_rows": training_rows,
+            "usual_distance": Middle.of(*(segment.vectors for segment in new)).usual,
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
@@ -203,8 +204,7 @@ def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
 
 def _mean(new: list[Segment]) -> Array:
     """The mean of the vectors of all segments."""
-    total = np.add.reduce([len(segment.vectors) * mean_of_rows(segment.vectors) for segment in new])
-    return total / sum(len(segment.vectors) for segment in new)
+    return mean_of_rows(*(segment.vectors for segment in new))
 
 
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
@@ -270,6 +270,8 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
         raise DatabaseError(
             f"Expected vectors of {snapshot.width} numbers, as in the database, got {source.width}."
         )
+    if isinstance(source, VectorSource):
+        source.middle = Middle(snapshot.sketcher.mean, snapshot.meta.get("usual_distance", 0.0))
 
 
 @contextmanager
