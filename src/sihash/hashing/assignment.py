@@ -25,24 +25,38 @@ Owners = Callable[[Array], tuple[Array, Array, Array]]
 
 
 def descend(
-    svms: SVMs, table: CodeTable, class_coef: Array, owners: Owners, lam_C_b: float, gamma: float
+    svms: SVMs,
+    table: CodeTable,
+    class_coef: Array,
+    owners: Owners,
+    lam_C_b: float,
+    gamma: float,
+    least_gain: float = 0.0,
 ) -> Array:
     """Sweep over the bits until the codes settle; returns how many rows flipped, a number per bit.
+
+    What lowers eq. 1 by no more than ``least_gain`` is not worth training the SVMs again: nothing flips.
 
     The blocks of ``svms`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
     renewed, and the SVMs count the changed rows again. ``class_coef`` is (n_classes, n_bits + 1), and
     ``owners`` says which rows of it label sets own.
     """
-    losses = PairLosses(table, class_coef, owners, lam_C_b)
+    moved, flips = table.copy(), np.zeros(svms.m, dtype=np.int64)
+    losses = PairLosses(moved, class_coef, owners, lam_C_b)
     if _settled(svms, losses, gamma):
-        return np.zeros(svms.m, dtype=np.int64)
-    rows, counter = svms.rows, svms.counter()
+        return flips
+    rows, counter, gain = svms.rows, svms.counter(), 0.0
     rows.parts(_open, counter)
     for _ in range(MAX_SWEEPS):
-        if not sum(_update_bit(rows, j, losses, svms.C, gamma) for j in range(svms.m)):
+        changes = [_update_bit(rows, j, losses, svms.C, gamma) for j in range(svms.m)]
+        gain += sum(each for _, each in changes)
+        if not any(n for n, _ in changes):
             break
+    if gain <= least_gain:
+        rows.parts(_forget)
+        return flips
+    table.become(moved)
     svms.before_sign_flip()
-    flips = np.zeros(svms.m, dtype=np.int64)
     for own_flips, sums in rows.parts(_write_back, counter, table.words):
         flips += own_flips
         svms.count(sums)
@@ -86,15 +100,18 @@ def _settled(svms: SVMs, losses: PairLosses, gamma: float) -> bool:
     return all(np.all(losses.differences(j)[live] * table.words[live, j] > reach[j]) for j in range(svms.m))
 
 
-def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> int:
-    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns the number of flips."""
+def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> tuple[int, float]:
+    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns the flips and what they gain."""
     table = losses.table
+    surplus = abs(int(table.surplus()[j]))
     rows.parts(_set_deltas, j, losses.differences(j), table.words[:, j], C_x)
     flipped = rows.deal(_flip, cut(rows, gamma))
     renamed = np.arange(len(table.counts))
     counts = np.zeros(len(renamed), dtype=np.int64)
-    for pairs, own_counts in flipped:
+    gain = 0.0
+    for pairs, own_counts, own_gain in flipped:
         counts[pairs] += own_counts
+        gain += own_gain
     for p in np.flatnonzero(counts):
         word = table.words[p].copy()
         word[j] = -word[j]
@@ -102,7 +119,7 @@ def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: 
         table.move(int(p), int(renamed[p]), int(counts[p]))
     if counts.any():
         rows.parts(_rename, renamed)
-    return int(counts.sum())
+    return int(counts.sum()), gain + gamma * (surplus - abs(int(table.surplus()[j])))
 
 
 @dataclass(frozen=True)
@@ -190,15 +207,20 @@ def _around(rows: RowBlocks, edge: float) -> tuple[int, int, int]:
     return int(np.count_nonzero(delta < edge)), n_stay, int(np.count_nonzero(equal)) - n_stay
 
 
-def _flip(rows: RowBlocks, cut: Cut) -> tuple[Array, Array]:
-    """Find the rows that turn; returns their distinct pairs and how many have each."""
+def _flip(rows: RowBlocks, cut: Cut) -> tuple[Array, Array, float]:
+    """Find the rows that flip; returns their distinct pairs, how many have each, and what their losses gain."""
     delta, stays = rows.scratch["delta"], rows.scratch["stays"]
     minus = delta < cut.edge
     equal = np.flatnonzero(delta == cut.edge)
     minus[equal[stays[equal]][: cut.n_stay]] = True
     minus[equal[~stays[equal]][: cut.n_turn]] = True
     flipped = rows.scratch["flipped"] = np.flatnonzero(minus != stays)
-    return np.unique(rows.scratch["pair"][flipped], return_counts=True)
+    gain = float(np.sum(np.where(stays, delta, -delta)[flipped]))
+    return *np.unique(rows.scratch["pair"][flipped], return_counts=True), gain
+
+
+def _forget(rows: RowBlocks) -> None:
+    rows.scratch = {}
 
 
 def _rename(rows: RowBlocks, renamed: Array) -> None:

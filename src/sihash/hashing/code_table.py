@@ -28,6 +28,10 @@ class CodeTable:
         table._number = self._number.copy()
         return table
 
+    def become(self, other: CodeTable) -> None:
+        """Take over another table, which is not used any more."""
+        self.__dict__.update(vars(other))
+
     def find(self, word: Array, label_set: int) -> int:
         """The number of a pair; one not seen before is entered with count 0."""
         return int(self.find_each(word[None], np.array([label_set]))[0])

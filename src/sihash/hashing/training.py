@@ -35,7 +35,7 @@ from sihash.hashing.words import every_split_fits, first_words, learn_many_words
 from sihash.kernel import KernelMap, row_blocks
 from sihash.kernel_fit import fit_kernel_map
 from sihash.labels import NOT_LABELLED, Form, Labels, LabelSets, read_labels
-from sihash.svm import MulticlassSolution, solve_multiclass
+from sihash.svm import MulticlassSolution, Solution, solve_multiclass
 from sihash.svm.binary import make_svms, solve_svms
 from sihash.svm.blocks import Block
 from sihash.svm.certificate import Certificate, lower_bounds
@@ -46,6 +46,7 @@ CALIBRATION_ROWS = 2000, 20, 10_000  # at least, per class, and at most: for a s
 SEVERAL_TOL = 0.05  # where rows have several labels: losses stay, and on GoEmotions 0.001 is lacking then
 CLASS_TOL = 0.01  # of the second stage at most: it is cheap, and on few rows weights of 0 are within 0.1
 FEW_ROWS = 50  # so few may all have different labels
+LOOSE_TOL = 0.3  # of OCAS while codes move
 ROUNDING = 1e-5  # of a score, as a share of the length of the weights: some hundred times what float32 does
 
 
@@ -395,25 +396,47 @@ class Training:
         svms.count(svms.rows.total(_take_words, svms.counter(), table.words, changed))
 
     def _run(self) -> None:
-        """Algorithm 1 from the present codes and weights, until the codes stay or the rounds are over."""
+        """Algorithm 1 from the present codes and weights, until the codes stay or the rounds are over.
+
+        Codes stay where a pass would lower eq. 1 by no more than the tolerance. While they move, OCAS trains
+        loosely: it takes ten steps to a gap of 30 %, seventy to 1 %.
+        """
         s, report = self.settings, self.report
+        is_loose = s.codes_move and s.method == "ocas"
         while len(report.rounds) < s.max_iter:
+            is_loose = is_loose and len(report.rounds) < s.max_iter - 1
             classes = start(self._solve_classes)  # of the codes alone
             with report.phase("binary SVMs"):
-                words = self.table.words[self.table.live()]
-                solution = solve_svms(self.svms, s.tol, s.least_objective, words)
+                solution = self._solve_bits(max(s.tol, LOOSE_TOL) if is_loose else s.tol)
+            n_steps = solution.n_steps
             with report.phase("multi-class SVM"):
                 self.class_svm = classes()
-            flips = np.zeros(s.n_bits, dtype=np.int64)
-            if s.codes_move:
-                with report.phase("codes"):
-                    W = self.class_svm.W
-                    flips = descend(self.svms, self.table, W, self._owners, s.lambda_ * s.C_b, s.gamma)
-            report.rounds.append(Round(solution.n_steps, solution.gap, solution.is_proved, flips))
+            flips = self._move_codes(report)
+            if is_loose and not flips.any():
+                is_loose = False
+                with report.phase("binary SVMs"):
+                    solution = self._solve_bits(s.tol)
+                n_steps = n_steps + solution.n_steps
+                flips = self._move_codes(report)
+            report.rounds.append(Round(n_steps, solution.gap, solution.is_proved, flips))
             if not flips.any():
                 break
         report.n_rows = len(self.svms.rows)
         self.svms.rows.checkpoint(self.kernel, self.table.words)
+
+    def _solve_bits(self, tol: float) -> Solution:
+        words = self.table.words[self.table.live()]
+        return solve_svms(self.svms, tol, self.settings.least_objective, words)
+
+    def _move_codes(self, report: Report) -> Array:
+        """Rows leave their words where that pays; returns how many do, a number per bit."""
+        s = self.settings
+        if not s.codes_move:
+            return np.zeros(s.n_bits, dtype=np.int64)
+        assert self.class_svm is not None
+        with report.phase("codes"):
+            W, least = self.class_svm.W, s.tol * self.objective().total
+            return descend(self.svms, self.table, W, self._owners, s.lambda_ * s.C_b, s.gamma, least)
 
     def _positions(self) -> Array:
         """For every class number its row of the multi-class SVM; −1 for classes that are gone."""

@@ -107,7 +107,7 @@ def _of_part(rows: RowBlocks, every: int) -> Array:
     runs: list[list[Block]] = []
     room = 0
     for block in rows.blocks:
-        if room < block.n:
+        if not runs or room < block.n:
             runs.append([])
             room = every * BLOCK_ROWS
         runs[-1].append(block)

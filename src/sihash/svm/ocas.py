@@ -88,7 +88,7 @@ class OcasSVMs(SVMs):
             risk, a, g = sums
             self.bundle.add(sign * a, sign * g)
             self.risk = np.maximum(self.risk + sign * risk, 0)
-            self.known_lower[:] = 0
+            self.known_lower[(risk != 0) | (a != 0).any(axis=0)] = 0  # others kept all their signs
 
     def lower(self, bits: Array | None = None) -> Array:
         """Lower bounds by the kept planes, for ``bits`` (default: all)."""
@@ -132,6 +132,23 @@ class PlaneCounter(RowCounter):
         a = np.array([shares.sum(axis=0, dtype=np.float64) for shares in held])
         g = np.array([(shares * Y).T @ Phi for shares in held])
         return hinge(Y * self.scores(block, rows)), a, g
+
+    def flip_signs(self, block: Block, rows: Array, Y: Array) -> Sums | None:
+        """A bit whose signs stay keeps its shares, and so its bound: it takes no step, as in the paper."""
+        Phi, before, scores = block["Phi"][rows], block["Y"][rows], self.scores(block, rows)
+        flipped, violated = before != Y, Y * scores < 1
+        block.arrays["Y"] = block.arrays["Y"].copy()  # an earlier view of the block keeps its own
+        block["Y"][rows] = Y
+        risk = np.where(flipped, np.maximum(1 - Y * scores, 0) - np.maximum(1 - before * scores, 0), 0)
+        a, g = [], []
+        for slot in range(self.n_slots):
+            old = block[f"pi{slot}"][rows]
+            new = np.where(flipped, violated, old)
+            block[f"pi{slot}"][rows] = new
+            a.append(np.sum(new.astype(np.int64) - old, axis=0).astype(np.float64))
+            pull = new.astype(np.float32) * Y - old.astype(np.float32) * before
+            g.append(pull.T @ Phi)
+        return risk.sum(axis=0, dtype=np.float64), np.array(a), np.array(g)
 
 
 def solve(svms: OcasSVMs, tol: float, max_steps: int | None = None) -> Solution:
