@@ -6,11 +6,9 @@ below tell it what the JSON looks like.
 
 from __future__ import annotations
 
-import base64
-import html
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from sihash.store.columns import Value as Value
 from sihash.store.ids import Id as Id
 from sihash.store.labels import Label as Label
 from sihash.store.labels import LabelSet as LabelSet
+from sihash.store.labels import label_words as label_words
 from sihash.store.labels import only_label
 
 
@@ -85,12 +84,9 @@ class _ByLabel:
 Code = Annotated[bytes, _Hex]
 Numbers = Annotated[Array, _Numbers]
 ByLabel = Annotated[dict[Label, float], _ByLabel]
+Rank = Literal["combined", "hamming", "vector"]
+RANKS: tuple[Rank, ...] = get_args(Rank)  # offered by the command line, the service and its page
 STAYS_HERE = {"stays here": True}  # metadata of a field that is not sent
-
-
-def label_words(labels: LabelSet) -> str:
-    """Labels for people to read."""
-    return ", ".join(map(str, labels)) or "no label"
 
 
 class Answered:
@@ -171,23 +167,9 @@ class Answer(Answered):
     )
 
     def _repr_html_(self) -> str:
-        cells = "".join(self._cell(hit) for hit in self.hits)
-        return (
-            f"<div><div>version {self.version}, {html.escape(self.rank)} ranking</div>"
-            f'<div style="display:flex;flex-wrap:wrap;gap:8px">{cells}</div></div>'
-        )
+        from sihash.pages import render
 
-    def _cell(self, hit: Hit) -> str:
-        image = self._thumbnail(hit.id)
-        picture = f"<code>{hit.code.hex()}</code>"
-        if image:
-            data = base64.b64encode(image).decode()
-            picture = f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{data}">'
-        label = html.escape(label_words(hit.labels)) if hit.labels else ""
-        return (
-            f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'
-            f"<figcaption>{label} · {hit.score:.2f} · {hit.distance}</figcaption></figure>"
-        )
+        return render("answer.html", answer=self, hits=[(hit, self._thumbnail(hit.id)) for hit in self.hits])
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from starlette.exceptions import HTTPException
 
 from sihash import __version__
 from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
+from sihash.server import logs
 from sihash.server.guard import Guard
-from sihash.server.metrics import Measured, Metrics
+from sihash.server.metrics import Metrics, Watched
 from sihash.server.openapi import SECURITY_SCHEMES, describe_database
 from sihash.server.requests import Bodies, Paths, RouteTable
 from sihash.server.routes import changes, collection, maintenance, page, searching
@@ -40,7 +41,9 @@ log = logging.getLogger("sihash.server")
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """The service as an ASGI application; by default with what `ServerSettings.store` left."""
-    settings = settings or ServerSettings.stored()
+    if settings is None:
+        settings = ServerSettings.stored()
+        logs.set_up(settings.log_level, settings.log_format)
     metrics = Metrics()
 
     @asynccontextmanager
@@ -73,7 +76,7 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
     app.add_middleware(Paths)  # the innermost; the last added sees a request first
     app.add_middleware(Bodies, limits=settings.limits)
     app.add_middleware(Guard, settings=settings)
-    app.add_middleware(Measured, metrics=metrics, routes=routes)
+    app.add_middleware(Watched, metrics=metrics, routes=routes)
     return app
 
 

@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from sihash.database.answers import Item, Label, Value, Version
+from sihash.database.answers import Item, Label, Rank, Value, Version
 
 Strategy = Literal["incremental", "relearn"]
-Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
 MAX_RESULTS = 1000
@@ -183,7 +182,8 @@ class InfoAnswer:
 
     An item counts in the class of each of its labels; ``n_several`` items have more than one.
 
-    ``thumbnails`` says whether small pictures are stored; ``columns`` are the kinds of columns by name:
+    ``thumbnails`` says whether small pictures are stored, ``read_only`` whether the service refuses to
+    change anything; ``columns`` are the kinds of columns by name:
     "number", "text", "true or false".
     """
 
@@ -194,6 +194,7 @@ class InfoAnswer:
     n_bits: int
     holds_images: bool
     thumbnails: bool
+    read_only: bool
     width: int
     features: str
     index: str

@@ -9,15 +9,19 @@ import logging
 import os
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
 from sihash.database import Database, DatabaseBusy, DatabaseError
+from sihash.database.answers import UpdateReport
+from sihash.server import logs
 from sihash.server.models import UPDATE_STATE
+from sihash.server.settings import ENVIRONMENT, ServerSettings
 from sihash.server.updates import write_state
 
+log = logging.getLogger("sihash.server.update")
 TELL_SECONDS = 0.2
 NICENESS = 5  # lower would starve an update on a busy machine
 # Shares of the phases where nothing is known of earlier updates.
@@ -83,8 +87,21 @@ class Teller:
         write_state(self._path, self._state)
 
 
+def _summary(report: UpdateReport) -> str:
+    if not report.changed:
+        return f"The {report.strategy} update found nothing to learn; version {report.version} stays."
+    return (
+        f"The {report.strategy} update made version {report.version} in "
+        f"{sum(report.seconds.values()):.1f} s: {report.n_learned:,} items learned, "
+        f"{report.n_forgotten:,} forgotten, {report.n_bits_trained} hash functions changed."
+    )
+
+
 def main(path: str, state: str, lock: str, strategy: str, reencode: str, compare: str) -> None:
     os.nice(NICENESS)
+    if ENVIRONMENT in os.environ:
+        settings = ServerSettings.stored()
+        logs.set_up(settings.log_level, settings.log_format)
     database = Database(path)
     teller = Teller(Path(state), expected_seconds(database, strategy))
     try:
@@ -95,13 +112,16 @@ def main(path: str, state: str, lock: str, strategy: str, reencode: str, compare
             progress=teller.progress,
         )
     except DatabaseBusy:
+        log.warning("The update was refused: another program is updating %s.", path)
         teller.end(state="failed", error="Another program is updating this database.")
     except DatabaseError as error:
+        log.error("The update failed: %s", error)
         teller.end(state="failed", error=str(error).replace(path, "the database"))
     except BaseException:
-        logging.exception("The update of %s failed.", path)
+        log.exception("The update of %s failed.", path)
         teller.end(state="failed", error="The update failed; the log of the service has the reason.")
     else:
+        logs.event(log, _summary(report), {"event": "update", **asdict(report)})
         told = {"scores": dict(report.compared), "warnings": report.warnings, "version": report.version}
         teller.end(state="done", share=1.0, seconds_left=0.0, **told)
     finally:

@@ -23,6 +23,11 @@ def only_label(labels: LabelSet) -> Label:
     return labels[0] if len(labels) == 1 else None
 
 
+def label_words(labels: LabelSet) -> str:
+    """Labels for people to read."""
+    return ", ".join(map(str, labels)) or "no label"
+
+
 def printable(name: str) -> str:
     """A file's name as text; bytes that are none are spelt out."""
     try:
