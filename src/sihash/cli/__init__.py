@@ -51,8 +51,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from sihash import __version__
 
         typer.echo(f"sihash {__version__}")

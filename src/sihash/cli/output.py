@@ -135,8 +135,8 @@ def phase_bars(kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[[str
     with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def move(told: str, done: float) -> None:
-            phase, _, detail = told.partition(": ")
+        def move(step: str, done: float) -> None:
+            phase, _, detail = step.partition(": ")
             if phase not in tasks:  # the bar pulses until a share is known
                 tasks[phase] = bar.add_task(phase, total=None, detail="")
             bar.update(tasks[phase], completed=done, total=1.0 if done else None, detail=detail)
@@ -148,8 +148,8 @@ def _is_watched(kind: ProgressKind) -> bool:
     return kind is ProgressKind.auto and sys.stderr.isatty()
 
 
-def _phase_line(told: str, done: float) -> None:
-    phase, _, detail = told.partition(": ")
+def _phase_line(step: str, done: float) -> None:
+    phase, _, detail = step.partition(": ")
     _json_line({"phase": phase, "detail": detail, "share": round(done, 4)})
 
 

@@ -67,10 +67,10 @@ def search(
             "classes": written_labels(opened.labels(), classes) if classes else None,
             "where": where,
         }
-        own = [opened.id_of(text) for text in ids or []]
-        names, answers = _ask(opened, images, own, how)
+        items = [opened.id_of(text) for text in ids or []]
+        names, answers = _ask(opened, images, items, how)
         if html:
-            pictures = [opened.thumbnail(id) for id in own] or _pictures(opened, images or [], len(names))
+            pictures = [opened.thumbnail(id) for id in items] or _pictures(opened, images or [], len(names))
             queries = list(zip(names, pictures, answers, strict=True))
             values = {"n_bits": opened.info()["n_bits"], "answers": answers, "queries": queries}
             print_message(f"page: {write_page(html, 'search.html', database=opened, **values)}")
@@ -81,7 +81,7 @@ def _ask(
     database: Database, images: list[Path] | None, ids: list[Id], how: dict[str, Any]
 ) -> tuple[list[str], list[Answer]]:
     if ids:
-        return [f"item {own}" for own in ids], database.search_ids(ids, **how)
+        return [f"item {id}" for id in ids], database.search_ids(ids, **how)
     queries, names = read_queries(database, images or [])
     return names, database.search(queries, **how)
 

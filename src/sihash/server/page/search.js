@@ -28,7 +28,7 @@ function setUp() {
   $("others").addEventListener("click", () => { state.seed += 1; run(); });
   $("filters-box").open = $("query-box").open = matchMedia("(min-width: 721px)").matches; // on a phone, results come first
   $("results").replaceChildren(...placeholders(SAMPLE / 2));
-  takeChosen(); // whoever was faster than this script
+  takeChosen(); // a file chosen before this script was loaded
 }
 
 /** New facts about the database: other classes, another version. */
