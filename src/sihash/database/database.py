@@ -5,6 +5,8 @@ The work is done in the modules beside this one.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
 import warnings
@@ -70,6 +72,34 @@ from sihash.store.labels import joined_labels
 Result = TypeVar("Result")
 
 
+def _as_path(path: Any) -> Path:
+    """Absolute, for the current folder may change."""
+    if not isinstance(path, str | os.PathLike):
+        raise DatabaseError(f"Expected a path, got {path!r:.80}.")
+    return Path(path).expanduser().absolute()
+
+
+def _check_numbers(least: int = 0, **given: Any) -> None:
+    """Refuse what is not a whole number."""
+    try:
+        for name, value in given.items():
+            check_count(name, value, least)
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
+
+
+def _check_parameters(names: Iterable[str]) -> None:
+    """Refuse parameters of `Database.create` that do not exist; perhaps another one was meant."""
+    from sihash.hashing import SIH
+
+    known = [*inspect.signature(SIH).parameters, *inspect.signature(Database.create).parameters]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(known)))}."
+            raise TypeError(f"create has no parameter {name!r}; {hint}")
+
+
 class Database:
     """A database on disk. Any number of processes and threads can read it; one at a time can write.
 
@@ -100,7 +130,7 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
-        self.path = Path(path).expanduser().absolute()  # the current folder may change
+        self.path = _as_path(path)
         refuse_missing(self.path)
         self._reader = Reader(self.path, self._warm_up if background else None)
         if background:
@@ -169,7 +199,12 @@ class Database:
         """
         from sihash.hashing import SIH  # scikit-learn, which searches have no use for
 
-        root = Path(path).expanduser().absolute()
+        root = _as_path(path)
+        _check_parameters(sih_params)
+        if n_bits is not None:
+            _check_numbers(1, n_bits=n_bits)
+        if not isinstance(index, str) or not isinstance(features, str):
+            raise DatabaseError(f"index and features are names, got {index!r} and {features!r}.")
         opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
@@ -209,7 +244,7 @@ class Database:
         different items under one id are refused. Numbers of the second's items change. The report is
         ``merged_`` of the returned database.
         """
-        root = Path(path).expanduser().absolute()
+        root = _as_path(path)
         with cls(first) as one, cls(second) as other:
             report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, progress or silent)))
         database = cls(root)
@@ -408,6 +443,7 @@ class Database:
         and continued. The report has the mAP without the update and with it; ``compare`` also learns from
         scratch, and adds the mAP of that.
         """
+        _ = self._reader.catalogue  # refused once it is closed
         report = updating.update_database(self.path, strategy, compare, progress or silent)
         if reencode:
             report = reencoding.reencode(self.path, report, progress or silent)
@@ -459,6 +495,7 @@ class Database:
     ) -> list[Item]:
         """Items in order of arrival, optionally of some classes or that match conditions on columns."""
         labels = None if classes is None else several(classes)
+        _check_numbers(offset=offset, limit=limit)
 
         def work(snapshot: Snapshot) -> list[Item]:
             some = searching.numbers_allowed(snapshot, labels, where)
@@ -472,6 +509,7 @@ class Database:
     ) -> list[Item]:
         """Draw items from as many classes as possible; filters as in `items`."""
         labels = None if classes is None else several(classes)
+        _check_numbers(n=n, seed=seed)
 
         def work(snapshot: Snapshot) -> list[Item]:
             own = searching.numbers_allowed(snapshot, labels, where)
@@ -639,7 +677,7 @@ class Database:
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""
-        self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, Path(path)))
+        self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, _as_path(path)))
 
     def verify(self, *, deleted: bool = False) -> list[FileProblem]:
         """Check every file, byte by byte. An empty list means that everything is intact.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -59,6 +60,9 @@ from sihash.threads import map_threads
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
+
+
+MOST_TOLD = 5  # pairs of labels that look the same
 
 
 def create(
@@ -134,6 +138,7 @@ def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) ->
     """
     source = intake.source
     table = LabelTable(writer.catalogue.rows("classes"))
+    n_known = len(table.labels)
     written: list[Segment] = []
     # Of the segment being filled: numbers, vectors, class numbers, columns.
     waiting: list[tuple[Array, Array, Array, Table]] = []
@@ -173,6 +178,13 @@ def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) ->
             send()
         arrive()
     _join_labels(writer, intake.joined_labels, written, table)
+    for label, other in table.lookalikes(n_known)[:MOST_TOLD]:
+        warnings.warn(
+            f"The labels {label!r} and {other!r} differ only in case or blanks, and are two classes; if one "
+            "is meant, merge them: `sihash relabel DB --class`, or relabel_classes.",
+            UserWarning,
+            stacklevel=2,
+        )
     return written
 
 

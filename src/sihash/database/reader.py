@@ -28,6 +28,7 @@ class Reader:
     def __init__(self, root: Path, prepare: Callable[[Snapshot], object] | None = None) -> None:
         self.root = root
         self._prepare = prepare
+        self._is_closed = False
         self._start()
 
     def _start(self) -> None:
@@ -52,6 +53,8 @@ class Reader:
     @property
     def catalogue(self) -> Catalogue:
         """A connection to the file that is at its path now."""
+        if self._is_closed:
+            raise DatabaseError(f"This database is closed: {self.root}; open it again with Database(path).")
         if self._pid != os.getpid():  # SQLite and locks must not be carried through a fork
             self._inherited = self._catalogue  # never closed here: it belongs to the parent
             self._start()
@@ -131,6 +134,7 @@ class Reader:
             self._loading.release()
 
     def close(self) -> None:
+        self._is_closed = True
         if self._pid == os.getpid():
             self._catalogue.close()
         self._snapshot = None

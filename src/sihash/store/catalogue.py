@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -99,6 +99,17 @@ def refuse_missing(root: Path) -> None:
     """One sentence where there is no database; the command line asks before it loads anything heavy."""
     if not (root / FILE).is_file():
         raise DatabaseError(f"There is no database at {root}; make one with `sihash create`.")
+
+
+def is_finished(root: Path) -> bool:
+    """Whether there is a database, and not only the start of one whose creation was killed."""
+    if not (root / FILE).is_file():
+        return False
+    try:
+        with closing(Catalogue(root)) as catalogue:
+            return catalogue.last_operation() > 0
+    except DatabaseError:  # it is damaged, perhaps
+        return True
 
 
 class Catalogue:

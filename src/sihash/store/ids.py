@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from sihash.labels import several
 from sihash.store.errors import DatabaseError
 from sihash.store.labels import check_text
 
@@ -35,6 +36,11 @@ def plain_id(value: Any) -> Id:
     if isinstance(value, str):
         if value in ("", ".", "..") or "\0" in value:  # browsers take dots out of addresses
             raise DatabaseError(f"An id must not be empty, '.' or '..', nor hold NUL; got {value[:50]!r}.")
+        if "\ufffe" in value or "\uffff" in value:
+            raise DatabaseError(
+                f"An id must not hold U+FFFE or U+FFFF, got {value[:50]!a}: they are no characters, and some "
+                "programs turn them into others."
+            )
         return check_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if not -LARGEST_ID - 1 <= value <= LARGEST_ID:
@@ -45,7 +51,7 @@ def plain_id(value: Any) -> Id:
 
 def plain_ids(values: Any, n: int) -> list[Id]:
     """The ids of ``n`` items, refused unless they can be told apart."""
-    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    values = several(values.tolist() if hasattr(values, "tolist") else values)
     if len(values) != n:
         raise DatabaseError(f"Expected as many ids as items, got {len(values)} ids for {n} items.")
     ids = [plain_id(value) for value in values]

@@ -52,6 +52,17 @@ class LabelTable:
         self.sets.append(labels)
         return self._number[labels]
 
+    def lookalikes(self, first: int) -> list[tuple[str, str]]:
+        """Labels from place ``first`` on that differ from another only in case or blanks, each with that."""
+        seen: dict[str, str] = {}
+        out = []
+        for place, label in enumerate(self.labels):
+            if isinstance(label, str):
+                other = seen.setdefault(" ".join(label.split()).casefold(), label)
+                if other != label and place >= first:
+                    out.append((label, other))
+        return out
+
     def __len__(self) -> int:
         return len(self.sets)
 
