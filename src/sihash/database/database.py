@@ -408,9 +408,9 @@ class Database:
         and continued. The report has the mAP without the update and with it; ``compare`` also learns from
         scratch, and adds the mAP of that.
         """
-        report = updating.update_database(self.path, strategy, compare, progress or silent)
+        report = updating.update_database(self._reader, strategy, compare, progress or silent)
         if reencode:
-            report = reencoding.reencode(self.path, report, progress or silent)
+            report = reencoding.reencode(self._reader, report, progress or silent)
         return report
 
     def undo(self) -> UndoReport:

@@ -75,6 +75,11 @@ class Reader:
         with snapshot.lock.reading():
             yield snapshot
 
+    def detached(self) -> Snapshot:
+        """As `newest`, to stay as it is while others follow."""
+        with self.newest() as snapshot:
+            return snapshot.detached()
+
     def _follow(self) -> Snapshot:
         catalogue, snapshot = self.catalogue, self._snapshot
         if snapshot is not None and snapshot.catalogue is catalogue:
@@ -108,17 +113,18 @@ class Reader:
     def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
         snapshot = self._snapshot
         if snapshot is None or not _follows(snapshot, catalogue, operation):
-            known = snapshot.log if snapshot is not None and snapshot.catalogue is catalogue else None
-            snapshot = self._snapshot = Snapshot(self.root, catalogue, known)
+            before = snapshot.state if snapshot is not None and snapshot.catalogue is catalogue else None
+            snapshot = self._snapshot = Snapshot(self.root, catalogue, before)
         return snapshot
 
     def _load(self) -> None:
         """Load and prepare what is in force now; hand it out from then on. In a thread of its own."""
         fresh = None  # if it cannot be had, the next reader tries, and is told why
         try:
-            catalogue = self.catalogue
+            catalogue, current = self.catalogue, self._snapshot
+            before = current.state if current is not None and current.catalogue is catalogue else None
             with catalogue.beside() as own:
-                fresh = Snapshot(self.root, own)
+                fresh = Snapshot(self.root, own, before)
             fresh.catalogue = catalogue
             assert self._prepare is not None
             self._prepare(fresh)
@@ -139,7 +145,7 @@ class Reader:
 def _follows(snapshot: Snapshot, catalogue: Catalogue, operation: int) -> bool:
     """Whether a snapshot is of this moment, or could be brought to it."""
     current = snapshot.catalogue is catalogue
-    return current and (snapshot.operation == operation or snapshot.advance(catalogue))
+    return current and (snapshot.operation == operation or snapshot.follow())
 
 
 def _only_learned(catalogue: Catalogue, snapshot: Snapshot) -> bool:

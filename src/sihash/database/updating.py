@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from sihash.database.encoding import Encoder
 from sihash.database.learning import Training, write_models
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
+from sihash.database.reader import Reader
 from sihash.database.snapshot import Snapshot
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
@@ -36,6 +37,7 @@ from sihash.store.label_table import relevance_labels
 from sihash.store.locks import locked
 from sihash.store.log import Log
 from sihash.store.segments import Segment
+from sihash.store.state import State, read_state
 from sihash.store.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
 
 if TYPE_CHECKING:
@@ -67,8 +69,8 @@ class _Version:
         """Write codes for a segment, unless all of it is dead or it has them."""
         if segment.number in self.codes or not segment.alive.any():
             return
-        segment.codes = encoder.codes(segment)
-        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, segment.codes)
+        codes = encoder.codes(segment)
+        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, codes)
         self.n_encoded += int(segment.alive.sum())
 
     @property
@@ -76,7 +78,7 @@ class _Version:
         return [*self.models.values(), *self.codes.values()]
 
 
-def update_database(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
+def update_database(reader: Reader, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
     """Learn from the labelled items of now, and switch.
 
     Only the switch takes the lock of writers: meanwhile items may come and go. Those that came are learned
@@ -84,23 +86,19 @@ def update_database(root: Path, strategy: str, compare: bool, progress: Progress
     """
     if strategy not in UPDATE_STRATEGIES:
         raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
-    with (
-        disk_errors_told(root),
-        locked(root / UPDATER, "is updating it", SWEEP_SECONDS),
-        closing(Catalogue(root)) as catalogue,
-    ):
+    root = reader.root
+    with disk_errors_told(root), locked(root / UPDATER, "is updating it", SWEEP_SECONDS):
+        snapshot = reader.detached()
         try:
-            return _update(root, catalogue, strategy, compare, progress)
+            return _update(snapshot, strategy, compare, progress)
         except BaseException:
-            with suppress(DatabaseError, OSError), writing(root, updating=True, of=catalogue):
+            with suppress(DatabaseError, OSError), writing(root, updating=True, of=snapshot.catalogue):
                 pass  # sweeps
             raise
 
 
-def _update(
-    root: Path, catalogue: Catalogue, strategy: str, compare: bool, progress: Progress
-) -> UpdateReport:
-    snapshot = Snapshot(root, catalogue)
+def _update(snapshot: Snapshot, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
+    root, catalogue = snapshot.root, snapshot.catalogue
     seconds: dict[str, float] = {}
 
     def phase(name: str) -> AbstractContextManager[None]:
@@ -148,7 +146,7 @@ def _update(
         report = _compare(snapshot, training, X, version, left_out, report, compare)
     report = replace(report, version=number, seconds=seconds, text=str(hasher.report_))
     report = replace(report, n_bits_trained=_n_bits_trained(hasher))
-    return _switch(root, catalogue, snapshot, version, report)
+    return _switch(snapshot, version, report)
 
 
 @contextmanager
@@ -344,23 +342,20 @@ def _old_codes_are_worse(
 # The switch.
 
 
-def _switch(
-    root: Path, catalogue: Catalogue, snapshot: Snapshot, version: _Version, report: UpdateReport
-) -> UpdateReport:
+def _switch(snapshot: Snapshot, version: _Version, report: UpdateReport) -> UpdateReport:
     """Commit the new version; where words are new, encode what came meanwhile before.
 
     Additions may have merged segments that have new codes: what they became is encoded, too.
     """
     keep = {file.path for file in version.files}
-    with writing(root, updating=True, of=catalogue, keep=keep, patience=PATIENCE) as writer:
-        check_in_force(writer.catalogue, snapshot)
-        if not snapshot.advance(catalogue):
-            snapshot = Snapshot(root, catalogue)
-        for segment in snapshot.places.segments:
-            seen = int(segment.ids[0]) < version.first_new and _came_later(snapshot.log, segment)
+    with writing(snapshot.root, updating=True, of=snapshot.catalogue, keep=keep, patience=PATIENCE) as writer:
+        check_in_force(writer.catalogue, snapshot.state)
+        now = read_state(snapshot.root, writer.catalogue, snapshot.state)
+        for segment in now.segments:
+            seen = int(segment.ids[0]) < version.first_new and _came_later(now.log, segment)
             if report.strategy == "relearn" or seen:
-                version.encode(root, Encoder(version.hasher), segment)
-        there = {segment.number for segment in snapshot.places.segments}  # others were merged meanwhile
+                version.encode(snapshot.root, Encoder(version.hasher), segment)
+        there = {segment.number for segment in now.segments}  # others were merged meanwhile
         version.codes = {number: file for number, file in version.codes.items() if number in there}
         if training_vectors.KIND in version.models:
             writer.catalogue.delete("files", f"kind = '{training_vectors.KIND}'")  # there is one copy
@@ -371,19 +366,17 @@ def _switch(
         n_bytes = sum(file.size for file in version.files)
         report = replace(report, n_reencoded=version.n_encoded, bytes_written=n_bytes)
         details = _details(version, report)
-        details["oldest"] = kept_versions.let_go(
-            writer.catalogue, snapshot.log, version.number, version.words
-        )
+        details["oldest"] = kept_versions.let_go(writer.catalogue, now.log, version.number, version.words)
         writer.commit("update", version.number, details)
     return report
 
 
-def check_in_force(catalogue: Catalogue, snapshot: Snapshot) -> None:
+def check_in_force(catalogue: Catalogue, state: State) -> None:
     """Refuse to go on from a version that was undone meanwhile."""
-    since = catalogue.operations(snapshot.operation)
-    if since and since[-1].version != snapshot.version:
+    since = catalogue.operations(state.operation)
+    if since and since[-1].version != state.version:
         raise DatabaseError(
-            f"Version {snapshot.version}, from which this update went on, was undone meanwhile; update again."
+            f"Version {state.version}, from which this update went on, was undone meanwhile; update again."
         )
 
 

@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -230,7 +230,7 @@ class Catalogue:
 
     def operations(self, after: int = 0) -> list[Operation]:
         """The operations after number ``after``, in order and without a gap."""
-        with self._lock, nullcontext() if self._db.in_transaction else self.snapshot():
+        with self.snapshot():
             found = [Operation(*row) for row in self.rows("operations", "number > ?", (after,))]
             last = self.last_operation()  # of the same moment; damage may have made it any number
         numbers = range(after + 1, last + 1)
@@ -266,6 +266,9 @@ class Catalogue:
     def snapshot(self) -> Iterator[None]:
         """What is read inside a ``with`` block is of one moment."""
         with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
             self.execute("BEGIN")
             try:
                 yield

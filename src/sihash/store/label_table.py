@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,10 @@ def from_json(text: str) -> LabelSet:
 
 
 class LabelTable:
-    """Label sets by class number, and the labels in them by place, in the order in which they came."""
+    """Label sets by class number, and the labels in them by place, in the order in which they came.
+
+    It only grows, and may do so while others read it: what a number means never changes.
+    """
 
     def __init__(self, rows: Iterable[Sequence[Any]] = ()) -> None:
         self.sets: list[LabelSet] = []
@@ -35,12 +39,15 @@ class LabelTable:
         self._number: dict[LabelSet, int] = {}
         self._place: dict[str | int, int] = {}
         self._apart = (np.empty(0, dtype=np.intp), np.zeros(1, dtype=np.intp), 0)
+        self._taking = Lock()
         self.take(rows)
 
     def take(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Take up rows of the catalogue's table: numbers, in their order, and JSON."""
-        for _, text in rows:
-            self.enter(from_json(text))
+        """Take up those rows of the catalogue's table, numbers in their order and JSON, that are new here."""
+        with self._taking:
+            for number, text in rows:
+                if number == len(self.sets):
+                    self.enter(from_json(text))
 
     def enter(self, labels: LabelSet) -> int:
         """Number a set that is new here."""
@@ -78,9 +85,10 @@ class LabelTable:
     def apart(self, numbers: Array) -> tuple[Array, Array]:
         """The places of the labels of items, one item after the other, and how many each has."""
         if self._apart[2] != len(self.sets):
-            flat = np.array([self._place[label] for own in self.sets for label in own], dtype=np.intp)
-            counts = np.array([*(len(own) for own in self.sets), 0], dtype=np.intp)  # the last is −1's
-            self._apart = flat, counts, len(self.sets)
+            sets = self.sets.copy()  # more may come meanwhile
+            flat = np.array([self._place[label] for own in sets for label in own], dtype=np.intp)
+            counts = np.array([*map(len, sets), 0], dtype=np.intp)  # the last is −1's
+            self._apart = flat, counts, len(sets)
         flat, every, _ = self._apart
         return flat[runs(np.cumsum(every) - every, every, numbers)], every[numbers]
 
