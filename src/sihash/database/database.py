@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.checks import check_count
 from sihash.database import (
     comparing,
@@ -25,9 +25,6 @@ from sihash.database import (
     inspecting,
     merging,
     operations,
-    originals,
-    present,
-    reencoding,
     searching,
     updating,
 )
@@ -52,22 +49,26 @@ from sihash.database.answers import (
 from sihash.database.findings import Diagnosis
 from sihash.database.inspecting import Bits
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.progress import Progress, silent
-from sihash.database.reader import Reader
-from sihash.database.snapshot import Snapshot
+from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.updating import UpdatePolicy
 from sihash.evaluation import AlternativeScore, Comparison
 from sihash.features import extractor
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
 from sihash.labels import several
+from sihash.store import files
 from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
-from sihash.store.ids import of_row, plain_id, written
+from sihash.store.ids import of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
 
 Result = TypeVar("Result")
+
+
+def silent(phase: str, done: float) -> None:
+    """The progress of those who do not watch."""
 
 
 class Database:
@@ -398,6 +399,7 @@ class Database:
         *,
         reencode: bool = False,
         compare: bool = False,
+        policy: UpdatePolicy | None = None,
         progress: Progress | None = None,
     ) -> UpdateReport:
         """Learn from what changed. Searches continue meanwhile, then switch to the new version.
@@ -406,11 +408,13 @@ class Database:
         ``training_rows``. ``strategy="relearn"`` learns from scratch, with new words, and encodes everything
         again. ``reencode`` encodes items whose codes are older than the hash functions; it can be interrupted
         and continued. The report has the mAP without the update and with it; ``compare`` also learns from
-        scratch, and adds the mAP of that.
+        scratch, and adds the mAP of that. ``policy`` overrides when things are written again, and how long
+        earlier versions can be undone (`sihash.database.updating.UpdatePolicy`).
         """
-        report = updating.update_database(self._reader, strategy, compare, progress or silent)
+        policy, progress = policy or UpdatePolicy(), progress or silent
+        report = updating.update_database(self._reader, strategy, compare, policy, progress)
         if reencode:
-            report = reencoding.reencode(self._reader, report, progress or silent)
+            report = updating.reencode(self._reader, report, policy, progress)
         return report
 
     def undo(self) -> UndoReport:
@@ -487,7 +491,7 @@ class Database:
         Only bytes with the recorded SHA-256 are returned.
         """
         item = self.item(id)
-        return None if item.path is None else originals.unchanged(item.path, item.sha256)
+        return None if item.path is None else files.read_original(item.path, item.sha256)
 
     def id_of(self, text: str) -> Id:
         """The id that text on a command line or in a URL means: "17" is the number 17 if such an item exists.
@@ -496,7 +500,7 @@ class Database:
         """
 
         def work(snapshot: Snapshot) -> Id:
-            rows = present.rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
+            rows = rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
             return written(text, [of_row(row[0], row[5]) for row in rows.values()])
 
         return self._read(work)
@@ -646,7 +650,7 @@ class Database:
         With ``deleted``, also check that nothing is left of removed items.
         """
         if deleted:
-            from sihash.database.deleted import verify_deleted
+            from sihash.database.inspecting import verify_deleted
 
             return verify_deleted(self.path)
         return inspecting.verify(self.path)

@@ -53,7 +53,7 @@ class Log:
     def undoable(self) -> Operation | None:
         """The last operation that can be taken back: none before a compaction or the creation.
 
-        Nor an update whose version before is no longer stored (`sihash.store.kept_versions`).
+        Nor an update whose version before is no longer stored (`sihash.store.compaction`).
         """
         for number, operation in reversed(self.operations.items()):
             if operation.kind in ("create", "compact"):

@@ -20,7 +20,7 @@ from sihash._typing import Array
 from sihash.store import files
 from sihash.store.catalogue import Catalogue
 from sihash.store.files import Written
-from sihash.store.label_table import LabelTable
+from sihash.store.labels import LabelTable
 from sihash.store.log import Log
 from sihash.store.segments import Places, Segment
 
@@ -54,6 +54,10 @@ class State:
     def n_items(self) -> int:
         return sum(int(segment.alive.sum()) for segment in self.segments)
 
+    def dead_ids(self) -> Array:
+        """Ids of stored items that are not part of the collection."""
+        return np.concatenate([np.empty(0, dtype=np.int64), *(s.ids[~s.alive] for s in self.segments)])
+
 
 def read_state(root: Path, catalogue: Catalogue, before: State | None = None) -> State:
     """The state that a catalogue describes now.
@@ -81,7 +85,7 @@ def read_state(root: Path, catalogue: Catalogue, before: State | None = None) ->
     # 2. What removed and relabelled which items, so far.
     history = (
         _sorted_by_id(before.removed if before else None, [(row[2], row[1]) for row in removed], 2),
-        _sorted_by_id(before.relabelled if before else None, [(i, o, c) for _, o, i, _, c in relabelled], 3),
+        _sorted_by_id(before.relabelled if before else None, [(i, o, c) for _, o, i, c in relabelled], 3),
     )
     # 3. Segments: those that are new, and those that one of the new operations, or its undoing, is about.
     codes, other = _files_by_segment(found, log)
