@@ -32,7 +32,7 @@ import numpy as np
 
 from sihash import Database, datasets
 from sihash._typing import Array
-from sihash.evaluation.alternatives import LdaLabel
+from sihash.evaluation.alternatives import linear_discriminants, nearest_class_mean
 
 SIZES = [1, 2, 3, 5, 10, 20, 40, 80]  # rows of a class in a long-tailed cut
 K = 10
@@ -193,18 +193,13 @@ def rivals(data: Collection) -> Iterator[tuple[str, Array]]:
     n_classes = max(y.max(), labels.max()) + 1
     counts = np.bincount(y, minlength=n_classes)
     yield "cosine", by_item(lambda rows: Q[rows] @ Z.T, y, labels)
-    centre, sums = Z.mean(axis=0), np.zeros((n_classes, Z.shape[1]))
-    np.add.at(sums, y, Z - centre)
-    means = sums / np.maximum(counts, 1)[:, None]
-    near = (Q - centre) @ unit(means).T
-    yield "nearest class mean", by_class(np.where(counts > 0, near, -np.inf), labels, counts)
-    classes, numbers = np.unique(y, return_inverse=True)
-    log_p = np.full((len(Q), n_classes), -np.inf)
-    scores = LdaLabel(data.X, numbers, np.ones(len(y), dtype=bool)).classes(data.queries).astype(np.float64)
-    log_p[:, classes] = scores - scores.max(axis=1, keepdims=True)
-    log_p[:, classes] -= np.log(np.exp(log_p[:, classes]).sum(axis=1, keepdims=True))
-    yield "LDA's label", by_class(log_p, labels, counts)
-    yield "LDA + cosine", by_item(lambda rows: log_p[rows][:, y] + Q[rows] @ Z.T, y, labels)
+    everything = np.ones(len(y), dtype=bool)
+    for name, learn in (("nearest class mean", nearest_class_mean), ("LDA's label", linear_discriminants)):
+        scores = np.full((len(Q), n_classes), -np.inf)
+        known = learn(data.X, y, everything)(data.queries)
+        scores[:, : known.shape[1]] = known
+        yield name, by_class(scores, labels, counts)
+    yield "LDA + cosine", by_item(lambda rows: scores[rows][:, y] + Q[rows] @ Z.T, y, labels)
 
 
 def searched(database: Database, queries: Array, labels: Array, truth: Array | None = None) -> Array:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from sihash.research.claims import claims_table
 from sihash.research.field_report import field_tables
+from sihash.research.paper_tables import all_tables
 from sihash.research.records import Records
+from sihash.research.report import ResultTable
 from sihash.research.scales import FULL
-from sihash.research.tables import ResultTable, all_tables
 
 DOCS = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

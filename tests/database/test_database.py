@@ -330,7 +330,7 @@ def test_an_update_learns_what_came_and_forgets_what_went(db):
     assert set(report.compared) == {"passive", "incremental", "scratch"}
     assert {answer.version for answer in db.search(small.QUERIES)} == {2}
     assert 3 in db.classify(small.QUERIES[:1])[0].probabilities
-    assert db.versions()[-1].details["compared"] == report.compared
+    assert db.versions()[-1].compared == report.compared
     assert not db.update().changed
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sihash.evaluation.comparison import ranked_scores
+from sihash.evaluation.ranked import ranked_scores
 from sihash.research import field
 from sihash.research.__main__ import app
 from sihash.research.records import Records
@@ -63,7 +63,7 @@ def test_what_fails_stands_in_the_table_with_its_reason_and_can_be_tried_again(t
 
 
 def test_a_run_that_takes_too_long_is_stopped(tmp_path):
-    records = field.benchmark(field.Field(["digits"], ["sih"], [8], 1, seconds=0.01), tmp_path)
+    records = field.compare_methods(field.FieldPlan(["digits"], ["sih"], [8], 1, seconds=0.01), tmp_path)
     assert [r["result"]["failed"] for r in records.where(kind="field")] == ["not done after 0.01 s"]
 
 

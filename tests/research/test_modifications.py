@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sihash.research import modifications, selection, stream
-from sihash.research.lab import Lab
+from sihash.research import changes, fits
 from sihash.research.records import Records
+from sihash.research.runner import Runner
 from sihash.research.scales import SMOKE
 from sihash.research.task import load_task
 
@@ -19,17 +19,17 @@ SCALE = dataclasses.replace(
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    lab = Lab(SCALE, Records(tmp_path_factory.mktemp("changes") / "records.jsonl"))
-    lab.execute(selection.plan("digits", SCALE)[:1])
-    return lab
+def runner(tmp_path_factory):
+    runner = Runner(SCALE, Records(tmp_path_factory.mktemp("changes") / "records.jsonl"))
+    runner.execute(fits.selection_runs("digits", SCALE)[:1])
+    return runner
 
 
-@pytest.mark.parametrize("kind", modifications.KINDS)
+@pytest.mark.parametrize("kind", changes.KINDS)
 def test_draws(kind):
     task = load_task("digits", 500, None)
     point = 4 if kind.endswith("classes") else 0.3
-    drawn = modifications.draw(task, kind, point, 0)
+    drawn = changes.draw(task, kind, point, 0)
     inside = task.train.y[drawn.inside]
     if kind.endswith("classes"):
         assert set(inside) == set(drawn.classes)
@@ -38,30 +38,30 @@ def test_draws(kind):
     else:
         assert drawn.inside.sum() == 150
         assert len(drawn.classes) == 10
-    assert np.array_equal(drawn.inside, modifications.draw(task, kind, point, 0).inside)
-    assert not np.array_equal(drawn.inside, modifications.draw(task, kind, point, 1).inside)
+    assert np.array_equal(drawn.inside, changes.draw(task, kind, point, 0).inside)
+    assert not np.array_equal(drawn.inside, changes.draw(task, kind, point, 1).inside)
 
 
-def compared(lab, kind, point):
-    name = {"data": "digits", "method": modifications.USUAL, "change": kind, "point": point, "repeat": 0}
-    return modifications.compare(lab, name)
+def compared(runner, kind, point):
+    name = {"data": "digits", "method": changes.USUAL, "change": kind, "point": point, "repeat": 0}
+    return changes.compare(runner, name)
 
 
-@pytest.mark.parametrize("kind", modifications.KINDS)
-def test_strategies_side_by_side(lab, kind):
+@pytest.mark.parametrize("kind", changes.KINDS)
+def test_strategies_side_by_side(runner, kind):
     point = 5 if kind.endswith("classes") else 0.5
-    result = compared(lab, kind, point)
-    small = int(modifications.draw(lab.task("digits"), kind, point, 0).inside.sum())
+    result = compared(runner, kind, point)
+    small = int(changes.draw(runner.task("digits"), kind, point, 0).inside.sum())
     sizes = (small, 500) if kind.startswith("add") else (500, small)
     assert (result["n_before"], result["n_after"]) == sizes
-    assert set(modifications.STRATEGIES) <= set(result)
+    assert set(changes.STRATEGIES) <= set(result)
     assert result["incremental"]["mAP"] > 0.6
     if kind == "add_classes":
         assert result["incremental"]["mAP"] > result["passive"]["mAP"] + 0.05
 
 
-def test_deleting_classes_asks_only_for_those_left(lab):
-    few = compared(lab, "remove_classes", 2)
+def test_deleting_classes_asks_only_for_those_left(runner):
+    few = compared(runner, "remove_classes", 2)
     assert len(few["classes"]) == 2
     assert few["passive"]["mAP"] > 0.9, "two digits are easier to tell apart than ten"
 
@@ -69,9 +69,9 @@ def test_deleting_classes_asks_only_for_those_left(lab):
 class TestStream:
     def test_the_collection_follows_its_changes(self):
         task = load_task("digits", None, None)
-        now = stream.LiveCollection.start(task, 0)
+        now = changes.LiveCollection.start(task, 0)
         seen = set()
-        for kind in stream.change_kinds(np.random.RandomState(0), 40):
+        for kind in changes.change_kinds(np.random.RandomState(0), 40):
             before = now.inside.copy()
             kind, rows, gone = now.next_change(kind, task.classes.tolist())
             seen.add(kind)
@@ -81,12 +81,12 @@ class TestStream:
             assert not set(gone) & set(now.classes)
             assert set(task.train.y[now.inside]) == set(now.classes)
             assert len(now.classes) >= 2
-        assert seen == set(modifications.KINDS)
+        assert seen == set(changes.KINDS)
 
-    def test_every_update_is_scored(self, lab):
-        steps = stream.live(lab, "digits")["steps"]
+    def test_every_update_is_scored(self, runner):
+        steps = changes.live(runner, "digits")["steps"]
         assert len(steps) == SCALE.n_updates
         assert all(step["incremental"] > 0.5 for step in steps)
         compared = [n for n, step in enumerate(steps, 1) if "scratch" in step]
         assert compared == list(range(SCALE.scratch_every, SCALE.n_updates + 1, SCALE.scratch_every))
-        assert {step["kind"] for step in steps} == set(modifications.KINDS)
+        assert {step["kind"] for step in steps} == set(changes.KINDS)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from sihash.research.lab import Lab, Run
 from sihash.research.records import Records, made_by, record_id
+from sihash.research.runner import Run, Runner
 from sihash.research.scales import SMOKE
 
 
@@ -56,33 +56,42 @@ def test_records_are_plain_json_lines(path):
     assert json.loads(line)["result"] == {"text": "γ"}
 
 
-class TestLab:
+class TestRunner:
     def run(self, calls, n):
-        return Run({"n": n}, lambda lab: calls.append(n) or {"n": n})
+        return Run({"n": n}, lambda runner: calls.append(n) or {"n": n})
 
     def test_each_run_is_done_once(self, path):
         calls, told = [], []
         runs = [self.run(calls, n) for n in (1, 2, 1)]
-        Lab(SMOKE, Records(path)).execute(runs, told.append)
-        Lab(SMOKE, Records(path)).execute(runs)
+        Runner(SMOKE, Records(path)).execute(runs, told.append)
+        Runner(SMOKE, Records(path)).execute(runs)
         assert calls == [1, 2]
         assert [(t.done, t.total) for t in told] == [(1, 2), (2, 2)]
+
+    def test_what_failed_is_done_again_if_asked_for(self, path):
+        results = iter([{"failed": "no luck"}, {"n": 1}])
+        runs = [Run({"n": 1}, lambda runner: next(results))]
+        Runner(SMOKE, Records(path)).execute(runs)
+        Runner(SMOKE, Records(path)).execute(runs)
+        assert Records(path)[{"n": 1}]["result"] == {"failed": "no luck"}
+        Runner(SMOKE, Records(path)).execute(runs, retry=True)
+        assert Records(path)[{"n": 1}]["result"] == {"n": 1}
 
     def test_an_interrupted_reproduction_goes_on(self, path):
         calls = []
 
-        def interrupt(lab):
+        def interrupt(runner):
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            Lab(SMOKE, Records(path)).execute(
+            Runner(SMOKE, Records(path)).execute(
                 [self.run(calls, 1), Run({"n": 2}, interrupt), self.run(calls, 3)]
             )
-        Lab(SMOKE, Records(path)).execute([self.run(calls, n) for n in (1, 2, 3)])
+        Runner(SMOKE, Records(path)).execute([self.run(calls, n) for n in (1, 2, 3)])
         assert calls == [1, 2, 3]
 
     def test_only_the_last_of_a_kind_is_kept_in_memory(self, path):
-        lab, made = Lab(SMOKE, Records(path)), []
+        runner, made = Runner(SMOKE, Records(path)), []
         for which in ("a", "a", "b", "a"):
-            lab.keep(("kind", which), lambda which=which: made.append(which))
+            runner.keep(("kind", which), lambda which=which: made.append(which))
         assert made == ["a", "b", "a"]

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sihash.research import selection
-from sihash.research.lab import Lab
+from sihash.research import fits
 from sihash.research.records import Records
+from sihash.research.runner import Runner
 from sihash.research.scales import SMOKE
 from sihash.research.task import Rows, Task, folds, load_task
 
@@ -32,10 +32,10 @@ class Sealed:
 
 def test_the_choice_never_sees_the_test_rows(task, tmp_path):
     """The very runs that `reproduce` does, on a task whose test rows raise when touched."""
-    lab = Lab(SCALE, Records(tmp_path / "records.jsonl"))
-    lab.cache["task"] = "digits", Task("digits", task.train, Sealed())
-    lab.execute(selection.plan("digits", SCALE))
-    assert {r["key"]["method"] for r in lab.records.where(kind="selection")} == set(selection.TUNED)
+    runner = Runner(SCALE, Records(tmp_path / "records.jsonl"))
+    runner.cache["task"] = "digits", Task("digits", task.train, Sealed())
+    runner.execute(fits.selection_runs("digits", SCALE))
+    assert {r["key"]["method"] for r in runner.records.where(kind="selection")} == set(fits.TUNED)
 
 
 def test_folds_are_parts_of_the_training_rows(task):
@@ -49,14 +49,14 @@ def test_folds_are_parts_of_the_training_rows(task):
 
 
 def test_the_best_on_held_out_rows_is_taken(task):
-    chosen = selection.choose(task.train, "digits", "sih", SCALE)
-    by_width = [t for t in chosen["tried"] if t["C"] == selection.PAPER_C_X][: len(SCALE.widths)]
+    chosen = fits.choose(task.train, "digits", "sih_constants", SCALE)
+    by_width = [t for t in chosen["tried"] if t["C"] == fits.PAPER_C_X][: len(SCALE.widths)]
     assert chosen["width"] == max(by_width, key=lambda t: t["mAP"])["width"] == 0.6
     assert chosen["C"] == chosen["C_by_validation"]
 
 
 def test_cifar10_has_the_printed_margin(task):
-    chosen = selection.choose(
-        task.train, "cifar10", "sih", dataclasses.replace(SCALE, margins=(64.0,), widths=(0.6,))
+    chosen = fits.choose(
+        task.train, "cifar10", "sih_constants", dataclasses.replace(SCALE, margins=(64.0,), widths=(0.6,))
     )
     assert (chosen["C"], chosen["C_by_validation"]) == (16.0, 64.0)

@@ -100,15 +100,15 @@ def test_adding_and_changing(client):
     before = client.info()
     lists = [["round", "big"], ["new"], []]
     added = client.add_vectors(NEW[:3], lists).added
-    assert [client.item(number).labels for number in added] == [["big", "round"], ["new"], []]
+    assert [client.item(number).labels for number in added] == [("big", "round"), ("new",), ()]
     changed = client.relabel(added[1:], ["star", "new", "star"])
-    assert (changed.relabelled, changed.labels, changed.label) == (added[1:], ["new", "star"], None)
+    assert (changed.relabelled, changed.labels, changed.label) == (added[1:], ("new", "star"), None)
     changed = client.relabel_classes(["new"], ["fresh", "unseen"])
     assert changed.relabelled == added[1:]
-    assert client.item(added[1]).labels == ["fresh", "star", "unseen"]  # what else it had, it keeps
+    assert client.item(added[1]).labels == ("fresh", "star", "unseen")  # what else it had, it keeps
     assert client.relabel(added[:2], "star").label == "star"
-    assert client.relabel(added[:1], []).labels == []
-    assert client.item(added[0]).labels == []
+    assert client.relabel(added[:1], []).labels == ()
+    assert client.item(added[0]).labels == ()
     for _ in range(5):
         client.undo()
     assert client.info() == before
@@ -136,7 +136,7 @@ def test_an_image_with_labels(in_process, digits):
     [number] = in_process.post("/v1/items?label=3&label=odd&label=3", **send).json()["added"]
     assert in_process.get(f"/v1/items/{number}").json()["labels"] == ["3", "odd"]
     again = in_process.post("/v1/items?label=even&name=again.png", **send).json()
-    conflict = {"name": "again.png", "labels": ["even"], "kept": ["3", "odd"]}
+    conflict = {"name": "again.png", "labels": ["even"], "kept": ["3", "odd"], "label": "even"}
     assert (again["added"], again["conflicts"], again["joined"]) == ([], [conflict], [])
 
 
@@ -169,7 +169,8 @@ def test_the_doctor_tells_and_mends_labels(http):
     wrong, conflict = findings["wrong label", 0], findings["conflict", number]
     assert (wrong["items"][0]["labels"], wrong["labels"], wrong["label"]) == (["star"], ["round"], "round")
     assert [item["labels"] for item in conflict["items"]] == [["round"], ["big", "star"]]
-    assert (conflict["labels"], conflict["label"], conflict["remove"]) == (["big", "star"], None, False)
+    assert (conflict["labels"], conflict["label"]) == (["big", "star"], None)
+    assert conflict["mend"] == ["relabel", str(number), "big", "star"]
     order = {"ids": [number], "label": conflict["labels"]}
     assert http.post("/v1/items/relabel", json=order).json()["labels"] == ["big", "star"]
 

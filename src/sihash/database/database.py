@@ -31,6 +31,7 @@ from sihash.database import (
 from sihash.database.answers import (
     AddReport,
     Answer,
+    Bits,
     Classification,
     CompactReport,
     Evaluation,
@@ -47,12 +48,11 @@ from sihash.database.answers import (
     Version,
 )
 from sihash.database.findings import Diagnosis
-from sihash.database.inspecting import Bits
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
-from sihash.evaluation import AlternativeScore, Comparison
+from sihash.evaluation import Comparison
 from sihash.features import extractor
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
@@ -446,7 +446,8 @@ class Database:
                     n_training=n,
                     current=o.version == snapshot.version,
                     undone=o.number in snapshot.log.undone,
-                    details=o.details,
+                    seconds=o.details.get("seconds", {}),
+                    compared=o.details.get("compared", {}),
                 )
                 for o, how, n in about
             ]
@@ -522,7 +523,7 @@ class Database:
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
             own = of_row(number, given)
-            out.append(Item(own, label, name, path, about.version, content.hex(), code.tobytes(), said))
+            out.append(Item(own, label, name, about.version, content.hex(), code.tobytes(), said, path))
         return out
 
     def thumbnail(self, id: Id) -> bytes | None:
@@ -596,7 +597,7 @@ class Database:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, AlternativeScore, int]:
+        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
             return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
 

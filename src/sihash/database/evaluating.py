@@ -16,8 +16,7 @@ from sihash.database import searching
 from sihash.database.answers import ClassEvaluation, Evaluation, LabelSet
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.evaluation.comparison import ranked_scores, relevant_to
-from sihash.evaluation.ranked import RankedScores, RankedTally
+from sihash.evaluation.ranked import RankedScores, RankedTally, ranked_scores, relevant_to
 from sihash.ranking import Rank
 from sihash.ranking.ranker import Query
 from sihash.store import files

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from sihash import modelfile
 from sihash._typing import Array
 from sihash.database import learning
-from sihash.database.answers import FileProblem
+from sihash.database.answers import Bits, FileProblem
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import n_waiting, training_ids
 from sihash.evaluation import bit_statistics
@@ -35,18 +34,6 @@ COMPACT = "run `sihash compact`"
 UPDATE = "run `sihash update`, then `sihash compact`"
 RELEARN = "run `sihash update --relearn`, then `sihash compact`"
 MARGIN_ITEMS = 200  # of each class, to average margins over
-
-
-@dataclass(frozen=True)
-class Bits:
-    """How the bits are used: ``balance`` (n_bits,) is the share of items in which each is +1; ``margins``
-    (n_classes × n_bits) the mean signed score of each class, in the order of ``classes``.
-    """
-
-    version: int
-    balance: Array
-    classes: list[Any]
-    margins: Array
 
 
 def describe(

@@ -210,7 +210,7 @@ def _best(starts: list[tuple[Array, int]], sizes: Array, movable: Array, balance
     def improve(start: tuple[Array, int]) -> float:
         words, seed = start
         improve_words(words, sizes, movable, balance, seed)
-        return _crowding(words)
+        return _crowding(words) if len(starts) > 1 else 0.0
 
     return starts[int(np.argmin(map_threads(improve, starts)))][0]
 
@@ -224,15 +224,18 @@ def improve_words(words: Array, sizes: Array, movable: Array, balance: float, se
     balanced as it is. No move makes a column equal to another one, or to its opposite.
     """
     c, n_bits = words.shape
+    n_moves = len(movable) ** 2 * n_bits
+    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
+    if n_tries < len(movable):  # of thousands of words so few tries change nothing
+        return
     soft = _softness(n_bits)
     cost_of = np.exp(np.arange(-n_bits, n_bits + 1) / soft)  # by inner product + n_bits
     weight = np.asarray(sizes, dtype=float) / np.mean(sizes)
     # At balance 1, a column off by one average class costs about as much as c pairs at the usual distance.
     price = balance * c
-    V = words.astype(np.int64)
-    n_moves = len(movable) ** 2 * n_bits
-    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
-    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
+    V, floats = words.astype(np.int64), words.astype(np.float32)
+    products = (floats @ floats.T).astype(np.int64)  # of whole numbers: 100 times as long
+    _try_moves(V, products, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
     words[movable] = V[movable].astype(np.int8)
 
 

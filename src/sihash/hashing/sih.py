@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -34,6 +35,7 @@ from sihash.kernel_fit import fit_kernel_map, renamed
 from sihash.threads import team
 
 # Section 3.1 of the paper, for CIFAR-10; Cᵇ = 10⁻³ and λ = m · 10⁸ are the defaults too.
+FEW_ROWS = 50  # so few may all have different labels
 PAPER: dict[str, Any] = {
     "anchors": "random",
     "codebook": "random",
@@ -254,6 +256,13 @@ class SIH(UpdatableHashFunctions, Hasher):
         label_sets, sizes = LabelSets((k,) for k in range(len(classes))), np.bincount(numbers)
         sets = label_sets.of_rows(numbers, rows.y.counts, sizes)
         labelled = np.flatnonzero(sets >= 0)
+        if len(labelled) == len(classes) > FEW_ROWS:
+            warnings.warn(
+                f"Every row has a label of its own ({len(classes):,} labels): is that column ids rather than "
+                "labels? Nothing can be learned from classes of one row each.",
+                UserWarning,
+                stacklevel=3,
+            )
         y = label_sets.home[sets[labelled]]
         rates = class_rates(np.bincount(y, minlength=len(classes)), settings.training_rows)
         sampled = in_sample(rows.keys[labelled], y, rates)

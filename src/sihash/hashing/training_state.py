@@ -23,10 +23,10 @@ from sihash.hashing.code_table import CodeTable
 from sihash.hashing.hyperparameters import Hyperparameters
 from sihash.hashing.label_probability import N_LABEL_ROWS, MarginHead, learn_label_head
 from sihash.hashing.label_sets import LabelSets, words_of_sets
-from sihash.hashing.objective import Objective, multiclass_svm, objective
+from sihash.hashing.objective import Objective, multiclass_losses, objective
 from sihash.hashing.report import Report, Round
 from sihash.hashing.row_labels import Form
-from sihash.kernel import KernelMap
+from sihash.kernel import KernelMap, row_blocks
 from sihash.svm import MulticlassSolution, solve_multiclass
 from sihash.svm.binary import make_svms, solve_svms
 from sihash.svm.blocks import Block
@@ -229,8 +229,13 @@ class TrainingState:
         pairs, s = self.table.live(), self.settings
         which, own, shares = self._owners(self.table.sets[pairs])
         pairs = pairs[which]
-        scores = second_stage(self.table.words[pairs], self.class_svm.W)
-        multiclass = multiclass_svm(self.class_svm.W, scores, own, self.table.counts[pairs] * shares, s.C_b)
+        W, words = self.class_svm.W, self.table.words[pairs]
+        losses = [
+            multiclass_losses(second_stage(words[rows], W), own[rows])
+            for rows in row_blocks(len(pairs), 1024)
+        ]
+        weights = self.table.counts[pairs] * shares
+        multiclass = float(0.5 * np.sum(W * W) + s.C_b * weights @ np.concatenate(losses))
         return objective(multiclass, s.lam, self.svms.upper(), self.table.surplus(), s.gamma)
 
     def calibrate(self) -> Array:

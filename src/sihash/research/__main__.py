@@ -13,7 +13,7 @@ import typer
 from sihash.cli.output import all_told, emit, talk
 
 if TYPE_CHECKING:
-    from sihash.research.lab import RunProgress
+    from sihash.research.runner import RunProgress
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=__doc__)
 
@@ -89,13 +89,14 @@ def field(
     from sihash.datasets import loading
     from sihash.research import field as runs
     from sihash.research.field_report import write_field_report
+    from sihash.research.methods import FIELD
 
     for name in method or ():
-        _check("method", name, tuple(runs.METHODS))
+        _check("method", name, FIELD)
     for name in data:  # a missing one is reported before hours are spent on the others
         loading.read(name, mapped=True)
-    wanted = runs.Field(data, method or runs.METHODS, bits or [32], seeds, rows, queries, seconds, features)
-    page, tables = write_field_report(runs.benchmark(wanted, out, retry=retry, tell=talk), out)
+    wanted = runs.FieldPlan(data, method or FIELD, bits or [32], seeds, rows, queries, seconds, features)
+    page, tables = write_field_report(runs.compare_methods(wanted, out, retry=retry, tell=_line), out)
     told = "\n".join(table.markdown() for table in tables)
     shown = [{"title": t.title, "columns": t.columns, "rows": [r.cells for r in t.rows]} for t in tables]
     emit({"report": str(page), "tables": shown}, f"{told}\nReport: {page}", as_json)
@@ -127,7 +128,8 @@ def _bar() -> Iterator[Callable[[RunProgress], None]]:
 
 
 def _line(told: RunProgress) -> None:
-    talk(f"{told.done} of {told.total}: {told.run}: {told.seconds:.1f} s")
+    failed = told.result.get("failed")
+    talk(f"{told.done} of {told.total}: {told.run}: {failed or 'done'} ({told.seconds:.1f} s)")
 
 
 if __name__ == "__main__":

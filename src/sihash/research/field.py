@@ -1,4 +1,4 @@
-"""Every method of the package by one protocol on any data: what `python -m sihash.research field` does.
+"""Every method by one protocol on any data: what `python -m sihash.research field` does.
 
 Training rows are the database, test rows the queries. A method learns from the training rows, encodes them,
 and answers by Hamming distance. Beside them stand `sihash search`, which puts in order what the codes of SIH
@@ -23,16 +23,16 @@ import numpy as np
 from sihash import codes
 from sihash._typing import Array
 from sihash.database import Database
-from sihash.evaluation import against_database, alternatives
-from sihash.evaluation.comparison import median_milliseconds, ranked_scores
-from sihash.hasher import Hasher
-from sihash.hashing import SIH
+from sihash.evaluation import against_database
+from sihash.evaluation.alternatives import Alternative
+from sihash.evaluation.comparison import median_milliseconds
+from sihash.evaluation.ranked import ranked_scores
 from sihash.ranking.sketch import SKETCH_BYTES
-from sihash.research import baselines
-from sihash.research.lab import Result
+from sihash.research.methods import FIELD, METHODS, SEARCH, Method, Setting
 from sihash.research.records import Key, Records
+from sihash.research.runner import Result, Run, Runner, RunProgress, timed
+from sihash.research.scales import FULL
 from sihash.research.task import Task, load_task
-from sihash.research.timing import timed
 
 KIND = "field"
 RECORDS = "records.jsonl"
@@ -40,46 +40,11 @@ WARM_ROWS = 300  # of a fit before the timed one: compiled loops are loaded outs
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A method: its label in tables, how to make its hasher, whether it takes several labels per item."""
-
-    label: str
-    make: Callable[[int, int], Hasher]  # from the number of bits and the seed
-    several: bool = False
-
-
-HASHERS = {
-    "sih": Contestant("SIH", lambda bits, seed: SIH(bits, random_state=seed), several=True),
-    "sih_paper": Contestant("SIH, the paper's", lambda bits, seed: SIH.paper(bits, random_state=seed)),
-    "dbc": Contestant("DBC", lambda bits, seed: baselines.DBC(bits, random_state=seed)),
-    "sdh": Contestant("SDH", lambda bits, seed: baselines.SDH(bits, random_state=seed)),
-    "fasthash": Contestant("FastHash", lambda bits, seed: baselines.FastHash(bits, random_state=seed)),
-    "ksh": Contestant("KSH", lambda bits, seed: baselines.KSH(bits, random_state=seed)),
-    "bre": Contestant("BRE", lambda bits, seed: baselines.BRE(bits, random_state=seed)),
-    "cca_itq": Contestant("CCA-ITQ", lambda bits, seed: baselines.CCAITQ(bits, random_state=seed)),
-    "pca_itq": Contestant("PCA-ITQ", lambda bits, seed: baselines.PCAITQ(bits, random_state=seed), True),
-    "lsh": Contestant("LSH", lambda bits, seed: baselines.LSH(bits, random_state=seed), True),
-}
-SEARCH, SEARCH_LABEL = "search", "sihash search"
-# Ways to search without learned codes, and their labels. PQ gets as many bytes as a code.
-VECTORS = {
-    "cosine": "cosine, raw vectors",
-    "sign_bits": "sign bits",
-    "rescored": "sign bits, rescored",
-    "pq": "PQ",
-    "lda": "LDA's label",
-}
-METHODS = (SEARCH, *HASHERS, *VECTORS)
-DRAWN = (SEARCH, *HASHERS)  # those that draw at random: a run for every seed
-ONE_LABEL = "it learns from one label per item, and these have several"
-
-
-@dataclass(frozen=True)
-class Field:
+class FieldPlan:
     """What is to be run: data by name or path, methods, code lengths, seeds, and limits."""
 
     data: Sequence[str]
-    methods: Sequence[str] = METHODS
+    methods: Sequence[str] = FIELD
     bits: Sequence[int] = (32,)
     n_seeds: int = 3
     n_rows: int | None = None  # training rows at most
@@ -87,37 +52,30 @@ class Field:
     seconds: float = 600.0  # a run may take
     features: str | None = None  # of images
 
-    def runs(self) -> list[Key]:
-        """The runs, seed after seed, so that a stopped benchmark has something of every method."""
+    def runs(self) -> list[Run]:
+        """The runs, seed after seed, so that a stopped comparison has something of every method."""
         found = []
         for data in self.data:
             for seed in range(self.n_seeds):
                 for method in self.methods:
-                    for n_bits in self.bits if method in (*DRAWN, "pq") else [None]:
-                        if method in DRAWN or seed == 0:
-                            found.append(self._key(data, method, n_bits, seed))
-        return list({str(key): key for key in found}.values())
+                    drawn = METHODS[method].scorer is None
+                    for n_bits in self.bits if drawn or method == "pq" else [None]:
+                        if drawn or seed == 0:
+                            found.append(self._run(data, method, n_bits, seed))
+        return found
 
-    def _key(self, data: str, method: str, n_bits: int | None, seed: int) -> Key:
-        name = {"kind": KIND, "data": data, "features": self.features, "method": method, "n_bits": n_bits}
-        return name | {"seed": seed, "n_rows": self.n_rows, "n_queries": self.n_queries}
+    def _run(self, data: str, method: str, n_bits: int | None, seed: int) -> Run:
+        key = {"kind": KIND, "data": data, "features": self.features, "method": method, "n_bits": n_bits}
+        key |= {"seed": seed, "n_rows": self.n_rows, "n_queries": self.n_queries}
+        return Run(key, lambda _: _in_a_process(key, self.seconds))
 
 
-def benchmark(
-    field: Field, out: Path, *, retry: bool = False, tell: Callable[[str], None] | None = None
+def compare_methods(
+    plan: FieldPlan, out: Path, *, retry: bool = False, tell: Callable[[RunProgress], None] | None = None
 ) -> Records:
     """Do the runs that have no record in ``out`` yet, with ``retry`` also those that failed."""
     records = Records(out / RECORDS)
-    todo = [
-        key for key in field.runs() if key not in records or (retry and "failed" in records[key]["result"])
-    ]
-    for number, key in enumerate(todo, start=1):
-        result, seconds = timed(partial(_in_a_process, key, field.seconds))
-        records.add(key, result, seconds["wall"])
-        if tell:
-            what = " ".join(str(key[name]) for name in ("data", "method", "n_bits", "seed"))
-            ended = result.get("failed") or f"mAP {result['mAP']:.3f}"
-            tell(f"{number} of {len(todo)}: {what}: {ended} ({seconds['wall']:.1f} s)")
+    Runner(FULL, records).execute(plan.runs(), tell, retry=retry)
     return records
 
 
@@ -144,9 +102,12 @@ def measure(key: Key) -> Result:
     }
     if key["method"] == SEARCH:
         return result | _database(task, key)
-    if key["method"] in HASHERS:
-        return result | _hashed(task, key)
-    return result | _searched(task, key)
+    method = METHODS[key["method"]]
+    if task.train.y.ndim == 2 and not method.several:
+        raise ValueError("it learns from one label per item, and these have several")
+    if method.scorer is None:
+        return result | _hashed(method, task, key)
+    return result | _searched(method.scorer, task, key)
 
 
 def _database(task: Task, key: Key) -> Result:
@@ -176,13 +137,11 @@ def _label_lists(y: Array) -> list[Any]:
     return [np.flatnonzero(row).tolist() for row in y] if y.ndim == 2 else y.tolist()
 
 
-def _hashed(task: Task, key: Key) -> Result:
-    contestant, train, test = HASHERS[key["method"]], task.train, task.test
-    if train.y.ndim == 2 and not contestant.several:
-        raise ValueError(ONE_LABEL)
+def _hashed(method: Method, task: Task, key: Key) -> Result:
+    train, test, n_bits = task.train, task.test, key["n_bits"]
     few = np.random.RandomState(0).permutation(len(train))[:WARM_ROWS]
-    contestant.make(key["n_bits"], 0).fit(train.X[few], train.y[few]).transform(train.X[few])
-    hasher = contestant.make(key["n_bits"], key["seed"])
+    method.make(Setting(n_bits, 0)).fit(train.X[few], train.y[few]).transform(train.X[few])
+    hasher = method.make(Setting(n_bits, key["seed"]))
     _, fit = timed(lambda: hasher.fit(train.X, train.y))
     stored, encode = timed(lambda: hasher.transform(train.X))
     scores = against_database(hasher.transform(test.X), test.y, stored, train.y, k=(1, 10))
@@ -203,7 +162,7 @@ def _hashed(task: Task, key: Key) -> Result:
     }
 
 
-def _searched(task: Task, key: Key) -> Result:
+def _searched(scorer: Callable[[Array, Array, int], Alternative], task: Task, key: Key) -> Result:
     """An alternative on the vectors, their order shuffled: ties keep it, and it should mean nothing."""
     order = np.random.RandomState(0).permutation(len(task.train))
     train, test = task.train[order], task.test
@@ -211,7 +170,7 @@ def _searched(task: Task, key: Key) -> Result:
     if y.ndim == 1:
         _classes, numbers = np.unique(np.concatenate([y, asked]), return_inverse=True)
         y, asked = numbers[: len(y)], numbers[len(y) :]
-    made, fit = timed(lambda: _alternative(key, train.X, y))
+    made, fit = timed(lambda: scorer(train.X, y, codes.n_bytes(key["n_bits"] or 8)))
     scores = ranked_scores(made.scores, y, test.X, asked, np.full(len(test), -1))
     return {
         "bytes": int(made.bytes_per_item),
@@ -222,21 +181,6 @@ def _searched(task: Task, key: Key) -> Result:
         "encode_microseconds": None,
         "query_milliseconds": median_milliseconds(partial(made.first, k=10), test.X),
     }
-
-
-def _alternative(key: Key, X: Array, y: Array) -> alternatives.Alternative:
-    method = key["method"]
-    if method == "cosine":
-        return alternatives.Cosine(X)
-    if method == "sign_bits":
-        return alternatives.SignBits(X)
-    if method == "rescored":
-        return alternatives.RescoredSignBits(alternatives.SignBits(X), alternatives.Cosine(X))
-    if method == "pq":
-        return alternatives.ProductQuantisation(X, codes.n_bytes(key["n_bits"]))
-    if y.ndim == 2:
-        raise ValueError(ONE_LABEL)
-    return alternatives.LdaLabel(X, y, np.ones(len(X), dtype=bool))
 
 
 def main() -> None:

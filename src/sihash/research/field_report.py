@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import html
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sihash.research.field import HASHERS, KIND, METHODS, SEARCH, SEARCH_LABEL, VECTORS
+from sihash.research.field import KIND
+from sihash.research.methods import FIELD, METHODS
 from sihash.research.records import Record, Records, made_by
-from sihash.research.report import STYLE, html_table, inline_svg
-from sihash.research.tables import Cell, ResultTable, TableRow, ids, numbers, title_of
+from sihash.research.report import (
+    Cell,
+    ResultTable,
+    Section,
+    TableRow,
+    columns,
+    ids,
+    numbers,
+    page,
+    title_of,
+    write_tables,
+)
 
-LABELS = {SEARCH: SEARCH_LABEL, **{name: each.label for name, each in HASHERS.items()}, **VECTORS}
 NOTE = (
     "Test rows ask, training rows answer; codes by Hamming distance, ties at random. Means over the seeds, ± "
     "their standard deviation; times are medians: fitting in seconds and encoding in microseconds per item, "
@@ -26,31 +36,16 @@ NOTE = (
 def write_field_report(records: Records, out: Path) -> tuple[Path, list[ResultTable]]:
     """Write ``tables/``, ``figures/`` and ``report.html`` below ``out``; returns the page and the tables."""
     tables = field_tables(records)
-    (out / "tables").mkdir(parents=True, exist_ok=True)
-    for table in tables:
-        (out / "tables" / f"{table.name}.md").write_text(table.markdown(), encoding="utf-8")
-        (out / "tables" / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
+    write_tables(tables, out)
     figures, missing = _figures(records, out / "figures")
-    parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>sihash: methods side by side</title><style>{STYLE}</style></head>",
-        "<body><h1>Methods side by side</h1>",
-        *(f"<p>{html.escape(text)}</p>" for text in [*_introduction(records), *missing]),
-        *(f"<figure>{inline_svg(path)}</figure>" for path in figures),
-        *(html_table(table) for table in tables),
-    ]
-    page = out / "report.html"
-    page.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8")
-    return page, tables
-
-
-def _introduction(records: Records) -> list[str]:
-    return [
+    introduction = [
         f"{made_by(records.where(kind=KIND))}.",
         NOTE,
         "Hold the pointer over a row to see the ids of the raw records (records.jsonl) behind it.",
+        *missing,
     ]
+    section = Section("Measured", figures, tables)
+    return page(out / "report.html", "Methods side by side", introduction, [section]), tables
 
 
 def _groups(records: Records) -> dict[tuple[Any, ...], list[Record]]:
@@ -69,26 +64,13 @@ def field_tables(records: Records) -> list[ResultTable]:
         table = ResultTable(
             f"field_{number}",
             _title(group, found),
-            [
-                "method",
-                "bits",
-                "bytes",
-                "P@1",
-                "±",
-                "P@10",
-                "±",
-                "mAP",
-                "±",
-                "fit s",
-                "encode µs",
-                "query ms",
-                "seeds",
-                "failed",
-            ],
+            columns(
+                "method, bits, bytes, P@1, ±, P@10, ±, mAP, ±, fit s, encode µs, query ms, seeds, failed"
+            ),
             ["", "d", ",d", *[".3f"] * 6, ".2f", ".1f", ".2f", "d", ""],
             note=NOTE,
         )
-        for method in METHODS:
+        for method in FIELD:
             own = [r for r in found if r["key"]["method"] == method]
             for n_bits in sorted({r["key"]["n_bits"] for r in own}, key=lambda n: n or 0):
                 table.rows.append(_row(method, n_bits, [r for r in own if r["key"]["n_bits"] == n_bits]))
@@ -109,7 +91,7 @@ def _title(group: tuple[Any, ...], found: list[Record]) -> str:
 def _row(method: str, n_bits: int | None, found: list[Record]) -> TableRow:
     done = [r for r in found if "failed" not in r["result"]]
     reasons = Counter(r["result"]["failed"] for r in found if "failed" in r["result"])
-    cells: list[Cell] = [LABELS[method], n_bits]
+    cells: list[Cell] = [METHODS[method].label, n_bits]
     if done:
         cells.append(done[0]["result"]["bytes"])
         for name in ("p_at_1", "p_at_10", "mAP"):
@@ -157,13 +139,13 @@ def _figures(records: Records, folder: Path) -> tuple[list[Path], list[str]]:
 
 def _plot(ax: Any, done: list[Record], score: str) -> None:
     """The means of a score against the bytes of an item; what has no code of its own has a hollow mark."""
-    for method, marker in zip(METHODS, "dos^DvPX*<>ph8H+", strict=True):
+    for method, marker in zip(FIELD, cycle("dos^DvPX*<>ph8H+"), strict=False):
         own = [r for r in done if r["key"]["method"] == method]
         sizes = sorted({r["result"]["bytes"] for r in own})
         means = [np.mean([r["result"][score] for r in own if r["result"]["bytes"] == b]) for b in sizes]
-        hollow = {} if method in HASHERS else {"markerfacecolor": "white", "linestyle": ":"}
+        hollow = {} if METHODS[method].hasher else {"markerfacecolor": "white", "linestyle": ":"}
         if own:
-            ax.plot(sizes, means, marker=marker, markersize=6, label=LABELS[method], **hollow)
+            ax.plot(sizes, means, marker=marker, markersize=6, label=METHODS[method].label, **hollow)
     ax.set_xscale("log", base=2)
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_ylim(bottom=0)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.research import modifications
+from sihash.research import changes
 from sihash.research.methods import METHODS
+from sihash.research.paper_tables import change_records, data_sets, fit_records
 from sihash.research.records import Record, Records
+from sihash.research.report import numbers, title_of
 from sihash.research.scales import Scale
-from sihash.research.tables import change_records, data_sets, fit_records, numbers, title_of
 
 try:
     import matplotlib
@@ -33,10 +34,10 @@ FIGURE_STYLE = {
 }
 # Every line has a marker or a dash of its own, so that a grey print tells them apart.
 LINES: dict[str, dict[str, Any]] = {
-    "sih": {"color": "black", "marker": "o", "linewidth": 2},
+    "sih_constants": {"color": "black", "marker": "o", "linewidth": 2},
     "sih_gamma0": {"color": "black", "linestyle": "--"},
-    "sih_preset": {"color": "0.45", "linestyle": ":", "linewidth": 2},
-    "sih_ours": {"color": "#0b4f9c", "marker": "s", "linewidth": 2},
+    "sih_paper": {"color": "0.45", "linestyle": ":", "linewidth": 2},
+    "sih": {"color": "#0b4f9c", "marker": "s", "linewidth": 2},
     "sdh": {"color": "#c44e00", "marker": "^"},
     "fasthash": {"color": "#2a8a5f", "marker": "D", "markerfacecolor": "white"},
     "ksh": {"color": "#7a5195", "marker": "v", "linestyle": "-."},
@@ -146,11 +147,10 @@ def _stream_panel(ax: Axes, records: Records, scale: Scale, data: str) -> bool:
 
 def change_figure(records: Records, scale: Scale, data: str, method: str) -> Figure | None:
     """The paper's Figures 4 to 6, with deleting images as a fourth column: mAP above, seconds below."""
-    figure, axes = _new_figure(2, len(modifications.KINDS), 13, 5.2)
-    for column, (kind, label) in zip(axes.T, modifications.KINDS.items(), strict=True):
+    figure, axes = _new_figure(2, len(changes.KINDS), 13, 5.2)
+    for column, (kind, label) in zip(axes.T, changes.KINDS.items(), strict=True):
         by_point = {
-            p: change_records(records, scale, data, method, kind, p)
-            for p in modifications.points(kind, scale)
+            p: change_records(records, scale, data, method, kind, p) for p in changes.points(kind, scale)
         }
         points = [p for p, some in by_point.items() if some]
         found = [by_point[p] for p in points]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sihash._typing import Array
-from sihash.research.lab import Result, Run
+from sihash.research.runner import Result, Run
 from sihash.research.scales import Scale
 from sihash.svm.blocks import RowBlocks
 from sihash.svm.ocas import OcasSVMs, solve

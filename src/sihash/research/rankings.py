@@ -8,7 +8,7 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.evaluation.ranked import mean_average_precision
+from sihash.evaluation.measures import average_precision
 from sihash.hashing import SIH
 from sihash.kernel import row_blocks
 from sihash.threads import map_threads
@@ -26,30 +26,33 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
     """
     margins = hasher.decision_function(X)
     soft, B = np.tanh(margins).astype(np.float32), codes.sign(margins)
-    packed = codes.pack(B)
-    _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    distinct = B[first].T.astype(np.float64)
-    asked, stored = (hasher.code_proba(Z).astype(np.float32) for Z in (soft, B))
+    packed, first, which = np.unique(codes.pack(B), axis=0, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    numbers = np.unique(y, return_inverse=True)[1]
+    by_class = np.zeros((numbers.max() + 1, len(packed)), dtype=np.int64)  # items of a class that have a code
+    np.add.at(by_class, (numbers, which), 1)
+    asked, stored = (hasher.code_proba(Z).astype(np.float32) for Z in (soft, B[first]))
 
     def scored(kind: str, rows: slice) -> Array:
+        """Of the distinct codes: items that share one tie."""
         if kind == "asymmetric":
-            # A score per code, not per item: a product may round equal columns differently, and ties count.
-            return (soft[rows] @ distinct)[:, which.reshape(-1)]
-        nearness = np.exp(codes.hamming(packed[rows], packed) * np.float32(-2 / hasher.n_bits))
+            return soft[rows] @ B[first].T.astype(np.float32)
+        nearness = np.exp(codes.hamming(packed[which[rows]], packed) * np.float32(-2 / hasher.n_bits))
         return (asked[rows] @ stored.T) * nearness
 
-    def total(kind: str, rows: slice) -> tuple[float, int]:
-        """Sum of the average precisions of a block of queries, and how many have anything relevant."""
-        scores, itself = scored(kind, rows), (np.arange(rows.stop - rows.start), np.arange(len(y))[rows])
-        relevant = y[rows, None] == y
-        scores[itself], relevant[itself] = -np.inf, False  # the query is no part of its database
-        n_asked = int(relevant.any(axis=1).sum())
-        return (mean_average_precision(scores, relevant) * n_asked if n_asked else 0.0), n_asked
+    def of_block(kind: str, rows: slice) -> Array:
+        """Average precision of each query of a block that has anything relevant."""
+        order = np.argsort(-scored(kind, rows), axis=1)
+        hits, totals = by_class[numbers[rows]], np.tile(by_class.sum(axis=0), (rows.stop - rows.start, 1))
+        itself = np.arange(len(hits)), which[rows]  # the query is no part of its database
+        hits[itself] -= 1
+        totals[itself] -= 1
+        hits, totals = (np.take_along_axis(counts, order, axis=1) for counts in (hits, totals))
+        asks = hits.any(axis=1)
+        return average_precision(hits[asks], totals[asks])
 
-    found = {}
-    for kind in RANKINGS:
-        sums, asked_queries = zip(
-            *map_threads(partial(total, kind), row_blocks(len(y), SCORED_QUERIES)), strict=True
-        )
-        found[kind] = sum(sums) / max(sum(asked_queries), 1)
-    return found
+    blocks = list(row_blocks(len(y), SCORED_QUERIES))
+    return {
+        kind: float(np.mean(np.concatenate(map_threads(partial(of_block, kind), blocks))))
+        for kind in RANKINGS
+    }

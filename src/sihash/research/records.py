@@ -21,7 +21,7 @@ Record = dict[str, Any]
 
 # What decides no result and may change without making records old: all around the methods, and what only
 # plans, keeps or shows results.
-_SHOWING = ("__main__", "claims", "figures", "field_report", "plan", "records", "report", "tables")
+_SHOWING = ("__main__", "claims", "figures", "field_report", "paper", "paper_tables", "records", "report")
 _OTHERS = ("cli", "client", "database", "server", *(f"research/{name}.py" for name in _SHOWING))
 _PACKAGES = ("sihash", "numpy", "scipy", "scikit-learn", "numba", "lightgbm")
 

@@ -1,18 +1,23 @@
-"""Tables as Markdown and CSV, figures, and one HTML page that needs no other file: from raw records alone."""
+"""Tables from raw records, as Markdown and CSV, and one HTML page that needs no other file.
+
+Every row of a table names the records that it was computed from.
+"""
 
 from __future__ import annotations
 
+import csv
 import html
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sihash.research.claims import claims_table
-from sihash.research.figures import write_figures
-from sihash.research.paper_values import MACHINE
-from sihash.research.records import Records, made_by
-from sihash.research.scales import Scale
-from sihash.research.tables import ResultTable, TableRow, all_tables, data_sets, title_of
+import numpy as np
 
+from sihash.research.records import Record
+
+DATA_TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "nuswide": "NUS-WIDE", "digits": "digits"}
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 1180px; margin: 2rem auto;
        padding: 0 1.2rem; }
@@ -29,108 +34,119 @@ p.note { color: #444; margin: 0.2rem 0 0.5rem; }
 .confirmed { color: #1b6e37; } .in-part { color: #8a5a00; } .not { color: #a11d1d; } .missing { color: #666; }
 details { margin-top: 0.4rem; } summary { cursor: pointer; color: #444; }
 """
-_SECTIONS = (
-    ("claims", "The claims of the paper"),
-    ("table1", "Training and anchor set sizes (Table 1)"),
-    ("map", "mAP by code length (Figure 2)"),
-    ("pr", "Precision and recall (Figure 3)"),
-    ("incremental", "Changing collections (Figures 4 to 6)"),
-    ("stream", "A stream of updates"),
-    ("svm", "OCAS in the plane (Figure 1)"),
-    ("selection", "Chosen parameters"),
-)
 _CLASSES = {
     "confirmed": "confirmed",
     "confirmed in part": "in-part",
     "not confirmed": "not",
     "not measured": "missing",
 }
+Cell = str | float | int | None
 
 
-def write_report(records: Records, scale: Scale, out: Path) -> Path:
-    """Write ``tables/``, ``figures/`` and ``report.html`` below ``out``; returns the page."""
-    tables = [claims_table(records, scale), *all_tables(records, scale)]
+@dataclass(frozen=True)
+class TableRow:
+    """Cells in the order of the columns, and the ids of the records behind them."""
+
+    cells: list[Cell]
+    records: list[str]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """``name`` is that of its files. ``formats`` has one format per column, "" for text."""
+
+    name: str
+    title: str
+    columns: list[str]
+    formats: list[str]
+    rows: list[TableRow] = field(default_factory=list)
+    note: str = ""
+
+    def texts(self, row: TableRow) -> list[str]:
+        """The cells of a row as they are shown."""
+        return [_text(cell, form) for cell, form in zip(row.cells, self.formats, strict=True)]
+
+    def markdown(self) -> str:
+        lines = ["| " + " | ".join(self.columns) + " |", "|" + " --- |" * len(self.columns)]
+        lines += ["| " + " | ".join(self.texts(row)) + " |" for row in self.rows]
+        return f"**{self.title}.** {self.note}".rstrip() + "\n\n" + "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """Numbers in full, and a last column with the ids of the records."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*self.columns, "records"])
+        writer.writerows([*row.cells, " ".join(row.records)] for row in self.rows)
+        return stream.getvalue()
+
+
+def _text(cell: Cell, form: str) -> str:
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return "–"
+    return cell if isinstance(cell, str) else format(cell, form)
+
+
+def title_of(data: str) -> str:
+    return DATA_TITLES.get(data, data)
+
+
+def columns(names: str) -> list[str]:
+    return names.split(", ")
+
+
+def numbers(records: list[Record], *path: str) -> list[float]:
+    """A number of every record's result, by the names that lead to it."""
+    found = []
+    for record in records:
+        value: Any = record["result"]
+        for step in path:
+            value = value[step]
+        found.append(float(value))
+    return found
+
+
+def mean(records: list[Record], *path: str) -> float | None:
+    return float(np.mean(numbers(records, *path))) if records else None
+
+
+def ids(records: list[Record]) -> list[str]:
+    return [record["id"] for record in records]
+
+
+def write_tables(tables: Sequence[ResultTable], out: Path) -> None:
+    """``tables/*.md`` and ``*.csv`` below ``out``."""
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for table in tables:
         (out / "tables" / f"{table.name}.md").write_text(table.markdown(), encoding="utf-8")
         (out / "tables" / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
-    figures = write_figures(records, scale, out / "figures")
-    page = out / "report.html"
-    page.write_text(_page(records, scale, tables, figures), encoding="utf-8")
-    return page
 
 
-def _page(records: Records, scale: Scale, tables: list[ResultTable], figures: list[Path]) -> str:
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: sentences, then drawings (SVG files), then tables."""
+
+    heading: str
+    figures: Sequence[Path] = ()
+    tables: Sequence[ResultTable] = ()
+    sentences: Sequence[str] = ()
+    folded: bool = False
+
+
+def page(path: Path, title: str, introduction: Sequence[str], sections: Sequence[Section]) -> Path:
+    """Write one page with everything in it; returns its path."""
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         "<meta name='viewport' content='width=device-width, initial-scale=1'>",
-        f"<title>Supervised Incremental Hashing, reproduced</title><style>{STYLE}</style></head><body>",
-        "<h1>Supervised Incremental Hashing, reproduced</h1>",
-        *(f"<p>{html.escape(text)}</p>" for text in introduction(records, scale)),
-        f"<h2>Beside the paper, in words</h2><ul>{_items(in_words(tables))}</ul>",
+        f"<title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>",
+        *(f"<p>{html.escape(text)}</p>" for text in introduction),
     ]
-    for prefix, heading in _SECTIONS:
-        own_tables = [t for t in tables if t.name.split("_")[0] == prefix]
-        own_figures = [path for path in figures if path.stem.split("_")[0] == prefix]
-        if own_tables:
-            parts.append(f"<h2>{heading}</h2>")
-            parts += [f"<figure>{inline_svg(path)}</figure>" for path in own_figures]
-            parts += [html_table(table, folded=prefix == "pr") for table in own_tables]
-    return "\n".join([*parts, "</body></html>\n"])
-
-
-def introduction(records: Records, scale: Scale) -> list[str]:
-    """What was run, on what, and how to trace a number."""
-    mine = records.where(scale=scale.name)
-    there = {r["key"].get("data") for r in mine}
-    missing = [title_of(d) for d in data_sets(records, scale) if d not in there]
-    texts = [
-        f"Scale “{scale.name}”: {made_by(mine)}. The paper's machine: {MACHINE}. "
-        "Our seconds are of the processor, summed over all threads; the paper's are by the clock.",
-        "Each test image is the query once against the other test images, ranked by Hamming distance; mAP "
-        "and precision by radius as in the paper. Kernel widths were chosen on held-out training rows. SIH "
-        "has the paper's constants and our first words for the classes; “random words” are the paper's.",
-        "Hold the pointer over a row to see the ids of the raw records (records.jsonl) behind it; the CSV "
-        "files in tables/ list them all.",
-    ]
-    if scale.name != "full":
-        texts.append("At this scale the verdicts only show that everything runs; those at full scale count.")
-    if missing:
-        texts.append(f"Not measured here: {', '.join(missing)}.")
-    return texts
-
-
-def in_words(tables: list[ResultTable]) -> list[str]:
-    """Where our numbers are above the paper's printed ones, and where below."""
-    sentences = []
-    for table in tables:
-        if not table.name.startswith("table1"):
-            continue
-        for row in table.rows:
-            cells = dict(zip(table.columns, row.cells, strict=True))
-            if cells["difference"] is not None:
-                sentences.append(_comparison(cells))
-    return sentences or ["No row of this run has a printed number in the paper to stand beside."]
-
-
-def _comparison(cells: dict[str, Any]) -> str:
-    anchors = f" × {cells['anchors']:,}" if cells["anchors"] else ""
-    mAP, precision, ratio = (cells[f"paper's {name}"] for name in ("mAP", "precision", "ratio"))
-    difference = cells["difference"]
-    word = "as good as" if abs(difference) < 0.0015 else "better than" if difference > 0 else "worse than"
-    text = (
-        f"{cells['method']}, {cells['training rows']:,}{anchors}: mAP {cells['mAP']:.3f}, {word} the paper's "
-        f"{mAP:.3f} ({difference:+.3f}); precision at 2 {cells['precision at 2']:.3f} against {precision:.3f}"
-    )
-    if cells["training / SDH"] is not None:
-        text += (
-            f"; training {cells['training / SDH']:.2f} times as long as SDH's, in the paper {ratio:.2f} times"
-        )
-    return text + "."
-
-
-def _items(sentences: list[str]) -> str:
-    return "".join(f"<li>{html.escape(s)}</li>" for s in sentences)
+    for section in sections:
+        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in section.sentences)
+        parts += [f"<h2>{section.heading}</h2>", f"<ul>{items}</ul>" if items else ""]
+        parts += [f"<figure>{inline_svg(figure)}</figure>" for figure in section.figures]
+        parts += [html_table(table, section.folded) for table in section.tables]
+    path.write_text("\n".join([*parts, "</body></html>\n"]), encoding="utf-8")
+    return path
 
 
 def inline_svg(path: Path) -> str:

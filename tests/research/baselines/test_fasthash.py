@@ -19,7 +19,7 @@ from sihash.research.baselines.graph_cuts import (
     leading_eigenvector,
     minimum_cut,
 )
-from sihash.research.baselines.label_residual import LabelResidue
+from sihash.research.baselines.label_residue import LabelResidue
 from sihash.research.baselines.trees import TreeBooster
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from sihash.codes import sign, unpack
 from sihash.research.baselines import CCAITQ, LSH, PCAITQ
-from sihash.research.baselines.cca_itq import canonical_directions
-from sihash.research.baselines.itq import itq_rotation
+from sihash.research.baselines.itq import canonical_directions, itq_rotation
 
 
 def projections(n, c, seed=0):

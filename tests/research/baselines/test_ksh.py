@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 
 from sihash.research.baselines import KSH
 from sihash.research.baselines.ksh import SpectralStart, accelerated_gradient
-from sihash.research.baselines.label_residual import LabelResidue
+from sihash.research.baselines.label_residue import LabelResidue
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from sihash.research.baselines import SDH
+from sihash.research.baselines.base import one_hot
 from sihash.research.baselines.sdh import RIDGE, RidgeRegression, cyclic_descent, fit_class_weights, gram
-from sihash.research.baselines.training import one_hot
 
 
 def column_sweeps(B, Q, W, max_passes=10):

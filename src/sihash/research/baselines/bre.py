@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any
 
 import numba
 import numpy as np
-from sklearn.utils import check_random_state
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.checks import check_count
-from sihash.kernel_fit import fit_kernel_map
-from sihash.research.baselines.kernelised import KernelHasher
-from sihash.research.baselines.training import check_labelled_rows
+from sihash.research.baselines.base import Anchors, KernelHasher
 
 TOLERANCE = 1e-3  # descent ends when a round lowers the objective by a smaller share
 
@@ -30,16 +26,9 @@ class BRE(KernelHasher):
 
     Parameters
     ----------
-    n_bits : int
-        Length of a code.
-    n_anchors : int
-        Anchors of the RBF kernel.
-    anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
-        Training rows drawn at random, as in the paper; centres of k-means; or the anchors themselves.
+    n_bits, n_anchors, anchors, kernel_width : as in `KernelHasher`
     anchors_per_bit : int
         Number of anchors per bit, drawn at random.
-    kernel_width : float or "auto"
-        σ of the kernel.
     n_labelled : int
         Training rows, drawn at random, whose labels are used.
     max_iter : int
@@ -49,10 +38,7 @@ class BRE(KernelHasher):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The labels.
-    kernel_ : sihash.kernel.KernelMap
-        The kernel features before centring.
+    classes_, kernel_ : as in `KernelHasher`
     coef_ : ndarray of shape (n_anchors + 1, n_bits)
         W, 0 where an anchor is not one of the bit, and as the last row what centring comes to.
     objective_ : ndarray of shape (n_iter_ + 1,)
@@ -73,34 +59,26 @@ class BRE(KernelHasher):
     - Their weights are picked one at a time at random; a round here takes each once.
     """
 
+    _counts = ("anchors_per_bit", "n_labelled", "max_iter")
+
     def __init__(
         self,
         n_bits: int = 32,
         *,
         n_anchors: int = 1000,
-        anchors: Literal["random", "kmeans"] | Array = "random",
+        anchors: Anchors = "random",
         anchors_per_bit: int = 50,
         kernel_width: float | str = "auto",
         n_labelled: int = 5000,
         max_iter: int = 5,
         random_state: Any = None,
     ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.anchors = anchors
+        super().__init__(n_bits, n_anchors, anchors, kernel_width, random_state)
         self.anchors_per_bit = anchors_per_bit
-        self.kernel_width = kernel_width
         self.n_labelled = n_labelled
         self.max_iter = max_iter
-        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows ``X`` (n × n_features) and their labels ``y``."""
-        for name in ("anchors_per_bit", "n_labelled", "max_iter"):
-            check_count(name, getattr(self, name))
-        X, self.classes_, numbers = check_labelled_rows(self, X, y)
-        rng = check_random_state(self.random_state)
-        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.anchors, self.kernel_width, rng)
+    def _learn(self, X: Array, numbers: Array, rng: np.random.RandomState) -> None:
         labelled = rng.permutation(len(X))[: self.n_labelled]
         features = self.kernel_(X[labelled])[:, :-1]
         K = np.ascontiguousarray(features.T, dtype=np.float64)  # a feature lies together
@@ -123,7 +101,6 @@ class BRE(KernelHasher):
                 break
         self.coef_ = np.vstack([W, -centre @ W]).astype(features.dtype)
         self.objective_ = np.array(history)
-        return self
 
 
 def first_weights(n_anchors: int, n_bits: int, n_own: int, rng: np.random.RandomState) -> tuple[Array, Array]:

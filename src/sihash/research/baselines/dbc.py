@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any
 
 import numba
 import numpy as np
 import scipy.linalg
-from sklearn.utils import check_random_state
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.checks import check_count
 from sihash.kernel import normalise
-from sihash.kernel_fit import fit_kernel_map
-from sihash.research.baselines.kernelised import KernelHasher
-from sihash.research.baselines.training import check_labelled_rows
+from sihash.research.baselines.base import Anchors, KernelHasher
 from sihash.svm import solve_binary
 from sihash.threads import map_threads
 
@@ -33,14 +29,7 @@ class DBC(KernelHasher):
 
     Parameters
     ----------
-    n_bits : int
-        Length of a code.
-    n_anchors : int
-        Anchors of the RBF kernel.
-    anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
-        Training rows drawn at random; centres of k-means; or the anchors themselves.
-    kernel_width : float or "auto"
-        σ of the kernel.
+    n_bits, n_anchors, anchors, kernel_width : as in `KernelHasher`
     separation : float
         λ above.
     C : float
@@ -52,10 +41,7 @@ class DBC(KernelHasher):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The labels.
-    kernel_ : sihash.kernel.KernelMap
-        The kernel features.
+    classes_, kernel_ : as in `KernelHasher`
     coef_ : ndarray of shape (n_anchors + 1, n_bits)
         The planes.
     splits_ : ndarray of shape (n_classes, n_bits)
@@ -68,12 +54,10 @@ class DBC(KernelHasher):
     Where this differs from the authors' paper, and why:
 
     - How their codes descend is described in supplementary material that was not available. Here whole
-    classes
-      change sides first, then single rows, each only if that lowers the sum; both take O(1) per try, because
-      the sum depends on the bit only through its sums over each class.
+      classes change sides first, then single rows, each only if that lowers the sum; both take O(1) per try,
+      because the sum depends on the bit only through its sums over each class.
     - Their SVMs are linear in the image features. Here they are linear in RBF features, like those of the
-    other
-      supervised methods in the paper of SIH.
+      other supervised methods in the paper of SIH.
     - Nothing but the start makes bits differ, as in the paper: some may end as the same split.
     """
 
@@ -82,30 +66,21 @@ class DBC(KernelHasher):
         n_bits: int = 32,
         *,
         n_anchors: int = 1000,
-        anchors: Literal["random", "kmeans"] | Array = "random",
+        anchors: Anchors = "random",
         kernel_width: float | str = "auto",
         separation: float = 1.0,
         C: float = 32.0,
         max_iter: int = 5,
         random_state: Any = None,
     ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.anchors = anchors
-        self.kernel_width = kernel_width
+        super().__init__(n_bits, n_anchors, anchors, kernel_width, random_state)
         self.separation = separation
         self.C = C
         self.max_iter = max_iter
-        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows ``X`` (n × n_features) and their labels ``y``."""
-        check_count("max_iter", self.max_iter)
+    def _learn(self, X: Array, numbers: Array, rng: np.random.RandomState) -> None:
         if not 0 <= self.separation < np.inf:
             raise ValueError(f"separation must be finite and at least 0, got {self.separation}.")
-        X, self.classes_, numbers = check_labelled_rows(self, X, y)
-        rng = check_random_state(self.random_state)
-        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.anchors, self.kernel_width, rng)
         Phi = self.kernel_(X).astype(np.float32, copy=False)
         B = principal_signs(normalise(X, self.kernel_.mean), self.n_bits, rng)
         splits, warm = None, None
@@ -124,7 +99,6 @@ class DBC(KernelHasher):
         sums = np.zeros((len(self.classes_), self.n_bits))
         np.add.at(sums, numbers, splits)
         self.splits_ = codes.sign(sums)
-        return self
 
 
 def principal_signs(Z: Array, n_bits: int, rng: np.random.RandomState) -> Array:

@@ -14,9 +14,9 @@ from sihash.checks import check_count
 from sihash.hasher import Hasher
 from sihash.kernel import normalise
 from sihash.modelfile import Entries, ModelFileError, check_shapes
+from sihash.research.baselines.base import check_labelled_rows
 from sihash.research.baselines.graph_cuts import infer_bit
-from sihash.research.baselines.label_residual import LabelResidue
-from sihash.research.baselines.training import check_labelled_rows
+from sihash.research.baselines.label_residue import LabelResidue
 from sihash.research.baselines.trees import Forest, TreeBooster, join
 
 

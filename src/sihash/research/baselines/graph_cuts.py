@@ -8,7 +8,7 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.research.baselines.label_residual import LabelResidue
+from sihash.research.baselines.label_residue import LabelResidue
 
 
 def infer_bit(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils import check_random_state
 
 from sihash import codes
 from sihash._typing import Array
-from sihash.checks import check_count
 from sihash.kernel import row_blocks
-from sihash.kernel_fit import fit_kernel_map
-from sihash.research.baselines.kernelised import KernelHasher
-from sihash.research.baselines.label_residual import LabelResidue
-from sihash.research.baselines.training import check_labelled_rows, one_hot
+from sihash.research.baselines.base import Anchors, KernelHasher, one_hot
+from sihash.research.baselines.label_residue import LabelResidue
 from sihash.threads import map_threads, team
 
 MAX_HALVINGS = 50  # of a gradient step
@@ -35,14 +31,7 @@ class KSH(KernelHasher):
 
     Parameters
     ----------
-    n_bits : int
-        Length of a code.
-    n_anchors : int
-        Anchors of the RBF kernel.
-    anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
-        Training rows drawn at random, as in the paper; centres of k-means; or the anchors themselves.
-    kernel_width : float or "auto"
-        σ of the kernel.
+    n_bits, n_anchors, anchors, kernel_width : as in `KernelHasher`
     n_labelled : int
         Training rows, drawn at random, whose labels are used.
     max_iter : int
@@ -53,10 +42,7 @@ class KSH(KernelHasher):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The labels.
-    kernel_ : sihash.kernel.KernelMap
-        The kernel features before centring.
+    classes_, kernel_ : as in `KernelHasher`
     coef_ : ndarray of shape (n_anchors + 1, n_bits)
         ``a_k``, and as the last row what centring comes to.
     residue_ : ndarray of shape (n_bits + 1,)
@@ -79,32 +65,24 @@ class KSH(KernelHasher):
     - σ is the user's; theirs is the mean distance (√2 for unit rows), which does worse on CIFAR-10.
     """
 
+    _counts = ("n_labelled", "max_iter")
+
     def __init__(
         self,
         n_bits: int = 32,
         *,
         n_anchors: int = 1000,
-        anchors: Literal["random", "kmeans"] | Array = "random",
+        anchors: Anchors = "random",
         kernel_width: float | str = "auto",
         n_labelled: int = 5000,
         max_iter: int = 200,
         random_state: Any = None,
     ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.anchors = anchors
-        self.kernel_width = kernel_width
+        super().__init__(n_bits, n_anchors, anchors, kernel_width, random_state)
         self.n_labelled = n_labelled
         self.max_iter = max_iter
-        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows ``X`` (n × n_features) and their labels ``y``."""
-        check_count("n_labelled", self.n_labelled)
-        check_count("max_iter", self.max_iter)
-        X, self.classes_, numbers = check_labelled_rows(self, X, y)
-        rng = check_random_state(self.random_state)
-        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.anchors, self.kernel_width, rng)
+    def _learn(self, X: Array, numbers: Array, rng: np.random.RandomState) -> None:
         labelled = rng.permutation(len(X))[: self.n_labelled]
         K = np.ascontiguousarray(self.kernel_(X[labelled])[:, :-1])
         centre = K.mean(axis=0, dtype=np.float64)
@@ -129,7 +107,6 @@ class KSH(KernelHasher):
                 norms.append(residue.squared_norm)
         self.coef_ = np.vstack([A, -centre @ A]).astype(K.dtype)
         self.residue_ = np.array(norms)
-        return self
 
 
 class SpectralStart:

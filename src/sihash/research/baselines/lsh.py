@@ -7,8 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sihash.research.baselines.linear import LinearHasher
-from sihash.research.baselines.training import check_rows
+from sihash.research.baselines.base import LinearHasher, check_rows
 
 
 class LSH(LinearHasher):

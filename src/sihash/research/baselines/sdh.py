@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any
 
 import numba
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from sklearn.utils import check_random_state
 
 from sihash._typing import Array
-from sihash.checks import check_count
 from sihash.kernel import row_blocks
-from sihash.kernel_fit import fit_kernel_map
-from sihash.research.baselines.kernelised import KernelHasher
-from sihash.research.baselines.training import check_labelled_rows, one_hot
+from sihash.research.baselines.base import Anchors, KernelHasher, one_hot
 from sihash.threads import map_threads
 
 RIDGE = 1e-2  # of the hash functions, as in the authors' code
@@ -33,14 +29,7 @@ class SDH(KernelHasher):
 
     Parameters
     ----------
-    n_bits : int
-        Length of a code.
-    n_anchors : int
-        Anchors of the RBF kernel.
-    anchors : "random", "kmeans" or ndarray of shape (n_anchors, n_features)
-        Training rows drawn at random, as in the paper; centres of k-means; or the anchors themselves.
-    kernel_width : float or "auto"
-        σ of the kernel.
+    n_bits, n_anchors, anchors, kernel_width : as in `KernelHasher`
     nu, regularisation : float
         ν and λ above.
     max_iter : int
@@ -50,10 +39,7 @@ class SDH(KernelHasher):
 
     Attributes
     ----------
-    classes_ : ndarray
-        The labels.
-    kernel_ : sihash.kernel.KernelMap
-        Φ.
+    classes_, kernel_ : as in `KernelHasher`
     coef_ : ndarray of shape (n_anchors + 1, n_bits)
         P.
     objective_ : ndarray
@@ -66,8 +52,7 @@ class SDH(KernelHasher):
     Where this differs from the authors' MATLAB code, and why:
 
     - Coordinate descent continues from the codes of the previous round; theirs starts at ``B = 0`` each
-    round,
-      so that its objective may rise.
+      round, so that its objective may rise.
     """
 
     def __init__(
@@ -75,28 +60,19 @@ class SDH(KernelHasher):
         n_bits: int = 32,
         *,
         n_anchors: int = 1000,
-        anchors: Literal["random", "kmeans"] | Array = "random",
+        anchors: Anchors = "random",
         kernel_width: float | str = "auto",
         nu: float = 1e-5,
         regularisation: float = 1.0,
         max_iter: int = 5,
         random_state: Any = None,
     ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.anchors = anchors
-        self.kernel_width = kernel_width
+        super().__init__(n_bits, n_anchors, anchors, kernel_width, random_state)
         self.nu = nu
         self.regularisation = regularisation
         self.max_iter = max_iter
-        self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Learn from rows ``X`` (n × n_features) and their labels ``y``."""
-        check_count("max_iter", self.max_iter)
-        X, self.classes_, numbers = check_labelled_rows(self, X, y)
-        rng = check_random_state(self.random_state)
-        self.kernel_ = fit_kernel_map(X, numbers, self.n_anchors, self.anchors, self.kernel_width, rng)
+    def _learn(self, X: Array, numbers: Array, rng: np.random.RandomState) -> None:
         Phi = self.kernel_(X)
         B = 2 * rng.randint(0, 2, (len(X), self.n_bits), dtype=np.int8).astype(Phi.dtype) - 1
 
@@ -116,7 +92,6 @@ class SDH(KernelHasher):
             history.append(W_loss + self.nu * P_loss)
         self.coef_ = P
         self.objective_ = np.array(history)
-        return self
 
 
 class RidgeRegression:

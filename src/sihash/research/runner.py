@@ -5,13 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from sihash.research.records import Key, Records
+from sihash.research.records import Key, Records, record_id
 from sihash.research.scales import Scale
 from sihash.research.task import Task, load_task
 
+T = TypeVar("T")
 Result = dict[str, Any]
+Seconds = dict[str, float]
+
+
+def timed(work: Callable[[], T]) -> tuple[T, Seconds]:
+    """What ``work()`` returns, and its seconds: ``wall``, and ``cpu`` summed over all threads.
+
+    The latter mean something on a machine that others use too.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = work()
+    return result, {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,7 @@ class Run:
     """One piece of work. ``key`` names it for good; ``cost`` is a rough number of seconds."""
 
     key: Key
-    work: Callable[[Lab], Result]
+    work: Callable[[Runner], Result]
     cost: float = 1.0
 
     def __str__(self) -> str:
@@ -28,9 +40,10 @@ class Run:
 
 @dataclass
 class RunProgress:
-    """What `Lab.execute` tells after every run."""
+    """What `Runner.execute` tells after every run."""
 
     run: Run
+    result: Result
     done: int
     total: int
     cost_done: float
@@ -39,7 +52,7 @@ class RunProgress:
 
 
 @dataclass
-class Lab:
+class Runner:
     """Records, the scale, and the one data set that is in memory."""
 
     scale: Scale
@@ -57,23 +70,25 @@ class Lab:
             self.cache[kind] = which, make()
         return self.cache[kind][1]
 
-    def execute(self, runs: list[Run], tell: Callable[[RunProgress], None] | None = None) -> None:
-        """Do the runs that have no record yet, in order; of two with one key the second is done already."""
-        todo = [run for run in _distinct(runs) if run.key not in self.records]
+    def execute(
+        self, runs: list[Run], tell: Callable[[RunProgress], None] | None = None, *, retry: bool = False
+    ) -> None:
+        """Do the runs that have no record yet, in order; of two with one key the second is done already.
+
+        ``retry`` also does those whose record says ``failed``.
+        """
+        distinct = dict[str, Run]()
+        for run in runs:
+            distinct.setdefault(record_id(run.key), run)
+        todo = [run for run in distinct.values() if self._is_open(run.key, retry)]
         total, cost_total = len(todo), sum(run.cost for run in todo)
         cost_done = 0.0
         for done, run in enumerate(todo, start=1):
-            start = time.perf_counter()
-            result = run.work(self)
-            seconds = time.perf_counter() - start
-            self.records.add(run.key, result, seconds)
+            result, seconds = timed(lambda run=run: run.work(self))  # type: ignore[misc]
+            self.records.add(run.key, result, seconds["wall"])
             cost_done += run.cost
             if tell:
-                tell(RunProgress(run, done, total, cost_done, cost_total, seconds))
+                tell(RunProgress(run, result, done, total, cost_done, cost_total, seconds["wall"]))
 
-
-def _distinct(runs: list[Run]) -> list[Run]:
-    seen: dict[str, Run] = {}
-    for run in runs:
-        seen.setdefault(str(sorted(run.key.items(), key=lambda item: item[0])), run)
-    return list(seen.values())
+    def _is_open(self, key: Key, retry: bool) -> bool:
+        return key not in self.records or (retry and "failed" in self.records[key]["result"])

@@ -1,96 +1,65 @@
-"""Tables from raw records. Every row names the records that it was computed from."""
+"""The tables of the reproduction, from raw records, beside the numbers that the paper prints: its Table 1.
+
+The paper's figures have no numbers.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sihash.research import modifications, rankings
-from sihash.research.methods import BASELINES, METHODS
-from sihash.research.paper_values import PrintedRow, printed
+from sihash.research import changes, rankings
+from sihash.research.methods import BASELINES, METHODS, PAPER
 from sihash.research.records import Record, Records
+from sihash.research.report import Cell, ResultTable, TableRow, columns, ids, mean, numbers, title_of
 from sihash.research.scales import Scale
 
-DATA_TITLES = {"cifar10": "CIFAR-10", "mnist": "MNIST", "nuswide": "NUS-WIDE", "digits": "digits"}
 PAPER_DATA = ("cifar10", "mnist", "nuswide")
 NOT_MEASURED = "not measured"
-Cell = str | float | int | None
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """Cells in the order of the columns, and the ids of the records behind them."""
+class PrintedRow:
+    """A row of Table 1. ``n_anchors`` is None for methods without anchors."""
 
-    cells: list[Cell]
-    records: list[str]
-
-
-@dataclass(frozen=True)
-class ResultTable:
-    """``name`` is that of its files. ``formats`` has one format per column, "" for text."""
-
-    name: str
-    title: str
-    columns: list[str]
-    formats: list[str]
-    rows: list[TableRow] = field(default_factory=list)
-    note: str = ""
-
-    def texts(self, row: TableRow) -> list[str]:
-        """The cells of a row as they are shown."""
-        return [_text(cell, form) for cell, form in zip(row.cells, self.formats, strict=True)]
-
-    def markdown(self) -> str:
-        lines = ["| " + " | ".join(self.columns) + " |", "|" + " --- |" * len(self.columns)]
-        lines += ["| " + " | ".join(self.texts(row)) + " |" for row in self.rows]
-        return f"**{self.title}.** {self.note}".rstrip() + "\n\n" + "\n".join(lines) + "\n"
-
-    def csv(self) -> str:
-        """Numbers in full, and a last column with the ids of the records."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow([*self.columns, "records"])
-        writer.writerows([*row.cells, " ".join(row.records)] for row in self.rows)
-        return stream.getvalue()
+    method: str
+    n_train: int
+    n_anchors: int | None
+    mAP: float
+    precision_at_2: float
+    train_seconds: float
+    test_microseconds: float
 
 
-def _text(cell: Cell, form: str) -> str:
-    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
-        return "–"
-    return cell if isinstance(cell, str) else format(cell, form)
+TABLE_1 = (
+    PrintedRow("sih_constants", 5_000, 300, 0.322, 0.383, 2.7, 6.1),
+    PrintedRow("sih_constants", 5_000, 1_000, 0.366, 0.420, 7.5, 15.9),
+    PrintedRow("sih_constants", 5_000, 3_000, 0.393, 0.438, 47.3, 45.7),
+    PrintedRow("sih_constants", 50_000, 300, 0.360, 0.417, 61.7, 6.3),
+    PrintedRow("sih_constants", 50_000, 1_000, 0.429, 0.478, 171.1, 17.7),
+    PrintedRow("sdh", 50_000, 1_000, 0.422, 0.478, 25.0, 24.9),
+    PrintedRow("fasthash", 50_000, None, 0.357, 0.271, 628.4, 102.6),
+    PrintedRow("ksh", 5_000, 1_000, 0.343, 0.322, 2802.8, 26.8),
+    PrintedRow("cca_itq", 50_000, None, 0.325, 0.410, 1.5, 3.8),
+)
+MACHINE = "Intel Core i7, four cores, 2.8 GHz, MATLAB"
 
 
-def _columns(names: str) -> list[str]:
-    return names.split(", ")
-
-
-def title_of(data: str) -> str:
-    return DATA_TITLES.get(data, data)
+def printed(data: str, method: str, n_train: int, n_anchors: int | None) -> PrintedRow | None:
+    """The paper's row for a measurement of ours, if it prints one."""
+    if data != "cifar10":
+        return None
+    method = "sih_constants" if method == "sih_paper" else method
+    rows = [r for r in TABLE_1 if (r.method, r.n_train, r.n_anchors) == (method, n_train, n_anchors)]
+    return rows[0] if rows else None
 
 
 def data_sets(records: Records, scale: Scale) -> list[str]:
     """Those of the paper, measured or not, then others that were measured."""
     found = {r["key"]["data"] for r in records.where(scale=scale.name) if "data" in r["key"]}
     return [*PAPER_DATA, *sorted(found - set(PAPER_DATA))]
-
-
-def numbers(records: list[Record], *path: str) -> list[float]:
-    """A number of every record's result, by the names that lead to it."""
-    found = []
-    for record in records:
-        value: Any = record["result"]
-        for step in path:
-            value = value[step]
-        found.append(float(value))
-    return found
-
-
-def mean(records: list[Record], *path: str) -> float | None:
-    return float(np.mean(numbers(records, *path))) if records else None
 
 
 def fit_records(records: Records, scale: Scale, data: str, method: str, **more: Any) -> list[Record]:
@@ -101,10 +70,6 @@ def fit_records(records: Records, scale: Scale, data: str, method: str, **more: 
     return records.where(kind="fit", scale=scale.name, data=data, method=method, **usual)
 
 
-def ids(records: list[Record]) -> list[str]:
-    return [record["id"] for record in records]
-
-
 # Table 1.
 
 
@@ -113,9 +78,9 @@ def table1(records: Records, scale: Scale, data: str) -> ResultTable:
     table = ResultTable(
         f"table1_{data}",
         f"{title_of(data)}, {scale.bits} bits: training and anchor set sizes",
-        _columns("method, training rows, anchors, mAP, paper's mAP, difference, precision at 2")
-        + _columns("paper's precision, training s, paper's s, training / SDH, paper's ratio")
-        + _columns("test µs, paper's µs, seeds"),
+        columns("method, training rows, anchors, mAP, paper's mAP, difference, precision at 2")
+        + columns("paper's precision, training s, paper's s, training / SDH, paper's ratio")
+        + columns("test µs, paper's µs, seeds"),
         ["", ",d", ",d", ".3f", ".3f", "+.3f", ".3f", ".3f", ".2f", ".1f", ".2f", ".2f", ".1f", ".1f", "d"],
         note="Our seconds are of the processor, summed over threads, medians; the paper's are by the clock. "
         "† not the paper's protocol: the same codes ranked by the query's margins or by class probabilities.",
@@ -123,15 +88,17 @@ def table1(records: Records, scale: Scale, data: str) -> ResultTable:
     sdh = fit_records(records, scale, data, "sdh")
     for n_train, n_anchors in scale.table_sizes:
         sizes = {"n_train": n_train, "n_anchors": n_anchors}
-        _add_fit_row(table, data, "sih", fit_records(records, scale, data, "sih", **sizes), sdh)
-    for method in ("sih_preset", *BASELINES):
+        _add_fit_row(
+            table, data, "sih_constants", fit_records(records, scale, data, "sih_constants", **sizes), sdh
+        )
+    for method in ("sih_paper", *BASELINES):
         _add_fit_row(table, data, method, fit_records(records, scale, data, method), sdh)
-    for method in ("sih", "sih_ours"):
+    for method in ("sih_constants", "sih"):
         for n_anchors in (scale.n_anchors, *scale.more_anchors):
-            if (method, n_anchors) != ("sih", scale.n_anchors):
+            if (method, n_anchors) != ("sih_constants", scale.n_anchors):
                 found = fit_records(records, scale, data, method, n_anchors=n_anchors)
                 _add_fit_row(table, data, method, found, sdh)
-    for method in ("sih", "sih_ours"):
+    for method in ("sih_constants", "sih"):
         found = records.where(kind="ranking", scale=scale.name, data=data, method=method)
         for kind in rankings.RANKINGS if found else ():
             table.rows.append(_ranking_row(method, kind, found))
@@ -178,7 +145,7 @@ def map_table(records: Records, scale: Scale, data: str) -> ResultTable:
         ["", *[".3f"] * len(lengths), ""],
     )
     means: dict[str, list[float]] = {}
-    for method in METHODS:
+    for method in PAPER:
         found = [fit_records(records, scale, data, method, n_bits=n) for n in lengths]
         if any(found):
             means[method] = [mean(f, "mAP") if f else float("nan") for f in found]  # type: ignore[misc]
@@ -187,7 +154,7 @@ def map_table(records: Records, scale: Scale, data: str) -> ResultTable:
             cells: list[Cell] = [METHODS[method].label, *means[method], seeds]
             table.rows.append(TableRow(cells, ids([r for f in found for r in f])))
     others = [means[method] for method in BASELINES if method in means]
-    for method in ("sih", "sih_ours"):
+    for method in ("sih_constants", "sih"):
         if method in means and others:
             lead = np.array(means[method]) - np.fmax.reduce(others)
             label = f"{METHODS[method].label}, minus the best baseline"
@@ -204,7 +171,7 @@ def curve_table(records: Records, scale: Scale, data: str) -> ResultTable:
         ["method", "radius", "precision", "recall"],
         ["", "d", ".4f", ".4f"],
     )
-    for method in METHODS:
+    for method in PAPER:
         found = fit_records(records, scale, data, method)
         if found:
             precision = np.mean([r["result"]["precision"] for r in found], axis=0).tolist()
@@ -228,14 +195,14 @@ def change_table(records: Records, scale: Scale, data: str, method: str) -> Resu
     table = ResultTable(
         f"incremental_{data}_{method}",
         f"{title_of(data)}, {scale.bits} bits, {METHODS[method].label}: passive, from scratch, incremental",
-        _columns("change, smaller collection, passive mAP, from scratch mAP, ±, incremental mAP, ±")
-        + _columns("difference, from scratch s, incremental s, incremental / scratch")
-        + _columns("with first fit / scratch, repeats"),
+        columns("change, smaller collection, passive mAP, from scratch mAP, ±, incremental mAP, ±")
+        + columns("difference, from scratch s, incremental s, incremental / scratch")
+        + columns("with first fit / scratch, repeats"),
         ["", "", ".3f", ".3f", ".3f", ".3f", ".3f", "+.4f", ".2f", ".2f", ".2f", ".2f", "d"],
         note="Mean and standard deviation over random repeats; seconds are of the processor, medians.",
     )
-    for kind, label in modifications.KINDS.items():
-        for point in modifications.points(kind, scale):
+    for kind, label in changes.KINDS.items():
+        for point in changes.points(kind, scale):
             found = change_records(records, scale, data, method, kind, point)
             if found:
                 size = f"{point:g} classes" if kind.endswith("classes") else f"{100 * point:.0f} % of images"
@@ -244,8 +211,8 @@ def change_table(records: Records, scale: Scale, data: str, method: str) -> Resu
 
 
 def _strategy_cells(found: list[Record]) -> list[Cell]:
-    passive, scratch, updated = (np.array(numbers(found, s, "mAP")) for s in modifications.STRATEGIES)
-    first, fresh, update = (np.array(numbers(found, s, "seconds", "cpu")) for s in modifications.STRATEGIES)
+    passive, scratch, updated = (np.array(numbers(found, s, "mAP")) for s in changes.STRATEGIES)
+    first, fresh, update = (np.array(numbers(found, s, "seconds", "cpu")) for s in changes.STRATEGIES)
     return [
         float(passive.mean()),
         float(scratch.mean()),
@@ -266,8 +233,8 @@ def stream_table(records: Records, scale: Scale, data: str) -> ResultTable:
     table = ResultTable(
         f"stream_{data}",
         f"{title_of(data)}: a stream of {scale.n_updates} updates of all four kinds",
-        _columns("update, rows, classes, passive mAP, incremental mAP, from scratch mAP, difference")
-        + _columns("update s, from scratch s"),
+        columns("update, rows, classes, passive mAP, incremental mAP, from scratch mAP, difference")
+        + columns("update s, from scratch s"),
         ["d", ",d", "d", ".3f", ".3f", ".3f", "+.4f", ".2f", ".2f"],
     )
     for record in records.where(kind="stream", scale=scale.name, data=data):
@@ -312,7 +279,7 @@ def selection_table(records: Records, scale: Scale) -> ResultTable:
         best = max(trial["mAP"] for trial in result["tried"])
         cells: list[Cell] = [title_of(key["data"]), METHODS[key["method"]].label, result["width"]]
         margins: list[Cell] = [result["C"], result["C_by_validation"]]
-        cells += margins if key["method"] == "sih" else [None, None]
+        cells += margins if key["method"] == "sih_constants" else [None, None]
         table.rows.append(TableRow([*cells, best], [record["id"]]))
     return table
 
