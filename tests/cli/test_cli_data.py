@@ -100,7 +100,7 @@ class TestExtract:
 
     def test_rejects_are_listed_and_the_code_is_3(self, run, tmp_path, folder):
         out = tmp_path / "v.npz"
-        code, facts, stderr = run("extract", folder, "-o", out, "--size", "16", "--json")
+        code, facts, stderr = run("extract", folder, "-o", out, "--features", "gist", "--json")
         assert code == 3
         assert facts["n_train"] == 5
         assert "1 files were rejected" in stderr

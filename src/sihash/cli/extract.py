@@ -29,7 +29,9 @@ def extract(
         str, typer.Argument(metavar="SOURCE", help="A data set's name, or a folder, archive or file.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The .npz file to write.")],
-    features: Annotated[str, typer.Option(help="gist, pixels, onnx:<file>, or none for vectors.")] = "gist",
+    features: Annotated[
+        str, typer.Option(help="As in `sihash create`; none for a collection that holds vectors.")
+    ] = "auto",
     size: Size = None,
     mean: Mean = None,
     std: Std = None,
