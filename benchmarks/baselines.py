@@ -14,9 +14,9 @@ from benchmarks.data import NAMES, load
 from benchmarks.timing import timed
 
 from sihash._typing import Array
-from sihash.baselines import BRE, CCAITQ, DBC, KSH, LSH, PCAITQ, SDH, FastHash
 from sihash.evaluation import leave_one_out
 from sihash.kernel_fit import fit_kernel_map
+from sihash.research.baselines import BRE, CCAITQ, DBC, KSH, LSH, PCAITQ, SDH, FastHash
 
 METHODS = {cls.__name__: cls for cls in (LSH, PCAITQ, CCAITQ, BRE, SDH, KSH, DBC, FastHash)}
 KERNELISED = ("SDH", "KSH", "BRE", "DBC")

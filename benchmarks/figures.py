@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from sihash.experiments.records import commit, machine
+from sihash.research.records import commit, machine
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "docs" / "figures.jsonl"

@@ -73,8 +73,8 @@ def main() -> None:
 
 def quality(data) -> None:
     """Test mAP of CCA-ITQ and SDH at 32 bits, leave-one-out over the test part."""
-    from sihash.baselines import CCAITQ, SDH
     from sihash.evaluation import leave_one_out
+    from sihash.research.baselines import CCAITQ, SDH
 
     for hasher, wanted in ((CCAITQ(n_bits=32, random_state=0), 0.31), (SDH(n_bits=32, random_state=0), 0.39)):
         hasher.fit(data.X_train, data.y_train)

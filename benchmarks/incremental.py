@@ -5,7 +5,7 @@ adds 50 updates in a row, ``--growth`` the same change on half and on all of the
 time, as shares of a fit from scratch on the final rows, taken right after the update in the same run; only
 these ratios mean anything. Each repeat has a seed of its own, and other classes that come or go: medians of
 the times, means of mAP, and the standard error of the difference. The points of the paper's figures, with
-its parameters, are those of ``sihash reproduce incremental``.
+its parameters, are those of ``python -m sihash.research reproduce incremental``.
 """
 
 from __future__ import annotations

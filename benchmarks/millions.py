@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 
 from sihash import Database
 from sihash._typing import Array
-from sihash.experiments.records import Records
-from sihash.experiments.timing import timed
+from sihash.research.records import Records
+from sihash.research.runner import timed
 
 WIDTH, BITS, N_QUERIES, K = 128, 64, 1000, 10
 NOISE = 0.3  # of the standard deviation of a component

@@ -26,11 +26,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
-from sihash import SIH, baselines
+from sihash import SIH
 from sihash._typing import Array
 from sihash.database import Database
 from sihash.evaluation.retrieval import against_database
 from sihash.hashing.label_probability import best_threshold, predicted
+from sihash.research import baselines
 
 PARTS = ("codes", "linear", "update", "database", "unlabelled")
 REPEATS = 3

@@ -23,10 +23,10 @@ from sihash import SIH
 from sihash._typing import Array
 from sihash.codes import pack
 from sihash.evaluation import against_database
-from sihash.experiments.records import Record, Records
-from sihash.experiments.stream import LiveCollection, change_kinds
-from sihash.experiments.task import Rows, load_task
-from sihash.experiments.timing import timed
+from sihash.research.changes import LiveCollection, change_kinds
+from sihash.research.records import Record, Records
+from sihash.research.runner import timed
+from sihash.research.task import Rows, load_task
 
 N_OLD, QUERIES_A_CLASS = 7, 100
 SCRATCH_EVERY = 10  # steps of the stream between two fits from scratch

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from sihash import SIH, Database, datasets
 from sihash._typing import Array
 from sihash.codes import n_bytes
-from sihash.evaluation.alternatives import LdaLabel
+from sihash.evaluation.alternatives import linear_discriminants
 from sihash.index import ScanIndex
 from sihash.index.faiss_index import FaissIndex
 from sihash.ranking import RANKS
@@ -169,8 +169,8 @@ def cosine_precision(X: Array, y: Array, queries: Array, labels: Array) -> list[
 def label_precision(X: Array, y: Array, queries: Array, labels: Array) -> float:
     """How often the label of a linear discriminant, learned from all rows, is that of the query."""
     classes, numbers = np.unique(y, return_inverse=True)
-    lda = LdaLabel(X, numbers, np.ones(len(y), dtype=bool))
-    return float(np.mean(classes[lda.classes(queries).argmax(axis=1)] == labels))
+    log_proba = linear_discriminants(X, numbers, np.ones(len(y), dtype=bool))
+    return float(np.mean(classes[log_proba(queries).argmax(axis=1)] == labels))
 
 
 def _unit(X: Array) -> Array:

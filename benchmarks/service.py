@@ -22,12 +22,12 @@ from pathlib import Path
 
 import httpx
 import numpy as np
-import uvicorn
 from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
 from sihash.client import Client
 from sihash.database import Database
-from sihash.server.protocol import PunctualProtocol
+from sihash.server.run import Config, PunctualProtocol, listening
 
 TOKEN = "a-token-for-the-benchmark"
 WIDTH, N_CLASSES, N_BITS, TRAINING_ROWS = 64, 20, 32, 20_000
@@ -45,15 +45,15 @@ async def do_nothing() -> dict[str, str]:
 
 def serve_nothing(port: int, workers: int) -> None:
     """As the service is served: with the default protocol every answer would wait 40 ms for the network."""
-    uvicorn.run(
+    config = Config(
         "benchmarks.service:nothing",
-        port=port,
         workers=workers,
         http=PunctualProtocol,
         log_level="warning",
         access_log=False,
         timeout_worker_healthcheck=60,
     )
+    Multiprocess(config, sockets=listening("127.0.0.1", port)).run()
 
 
 def made_database(folder: Path, n_items: int) -> Path:

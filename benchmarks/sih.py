@@ -19,8 +19,8 @@ from benchmarks.timing import timed
 
 from sihash import SIH, codes
 from sihash._typing import Array
-from sihash.baselines import SDH
 from sihash.evaluation import leave_one_out
+from sihash.research.baselines import SDH
 from sihash.svm import solve_binary
 
 

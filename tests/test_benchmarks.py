@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sihash.experiments.records import Records
+from sihash.research.records import Records
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in ("data", "timing"))

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from hasher_checks import CHECKS, N_BITS
 from sihash import SIH
-from sihash.baselines import BRE, CCAITQ, DBC, KSH, LSH, PCAITQ, SDH, FastHash
+from sihash.research.baselines import BRE, CCAITQ, DBC, KSH, LSH, PCAITQ, SDH, FastHash
 
 # Small enough that the whole list takes seconds.
 HASHERS = {

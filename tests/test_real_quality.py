@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sihash import SIH, datasets
-from sihash.baselines import CCAITQ, SDH
 from sihash.evaluation import leave_one_out
+from sihash.research.baselines import CCAITQ, SDH
 
 
 def load(name, features):

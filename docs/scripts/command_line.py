@@ -31,10 +31,8 @@ def help_of(*names: str) -> str:
 
 def page() -> str:
     group = typer.main.get_command(app)
-    verbs = [(name,) for name in group.commands if name != "data"]  # type: ignore[attr-defined]
-    verbs += [("data", name) for name in group.commands["data"].commands]  # type: ignore[attr-defined]
     parts = [HEAD, f"```text\n{help_of()}\n```\n"]
-    parts += [f"## sihash {' '.join(verb)}\n\n```text\n{help_of(*verb)}\n```\n" for verb in verbs]
+    parts += [f"## sihash {verb}\n\n```text\n{help_of(verb)}\n```\n" for verb in group.commands]  # type: ignore[attr-defined]
     return "\n".join(parts)
 
 

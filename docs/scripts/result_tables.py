@@ -13,11 +13,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from sihash.experiments.claims import claims_table
-from sihash.experiments.field_report import field_tables
-from sihash.experiments.records import Records
-from sihash.experiments.scales import FULL
-from sihash.experiments.tables import ResultTable, all_tables
+from sihash.research.claims import claims_table
+from sihash.research.field_report import field_tables
+from sihash.research.paper_tables import all_tables
+from sihash.research.records import Records
+from sihash.research.report import ResultTable
+from sihash.research.scales import FULL
 
 DOCS = Path(__file__).parents[1]
 PLACE = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end of table -->)", re.DOTALL)

@@ -6,11 +6,13 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.kernel import row_blocks
+from sihash.splitmix import mixed
 from sihash.threads import map_threads
 
 ANCHORS = ("classes", "kmeans", "random")
 KMEANS_ROUNDS = 4
 KMEANS_ROWS = 8  # rows of the sample per centre
+MOST_ANCHORS = 5000  # unless more are asked for: the Gram matrix of so many features takes 200 MB
 MEAN_ROWS = 64  # rows at most in the mean of a class that has one anchor
 
 
@@ -31,11 +33,19 @@ def _paired(rows: Array) -> Array:
     return np.stack([rows, np.arange(len(rows))])
 
 
-def shares_of_classes(sizes: Array, n_anchors: int) -> Array:
+def shares_of_classes(sizes: Array, n_anchors: int, names: Array | None = None) -> Array:
     """How many of ``n_anchors`` each class gets: by its size, but one at least and no more than it has rows.
 
-    With more classes than anchors every class gets one all the same.
+    With more classes than anchors every class gets one all the same, as long as there are two rows for each
+    and no more than `MOST_ANCHORS`; then the largest do, and of equal ones some at random, by their numbers
+    (``names``).
     """
+    most = max(n_anchors, min(int(sizes.sum()) // 2, MOST_ANCHORS))
+    if len(sizes) > most:
+        chance = mixed(np.arange(len(sizes)) if names is None else names)
+        shares = np.zeros(len(sizes), dtype=np.intp)
+        shares[np.lexsort((chance, -sizes))[:most]] = 1
+        return shares
     shares = np.maximum(1, np.floor(n_anchors * sizes / sizes.sum())).astype(np.intp)
     while shares.sum() < min(n_anchors, sizes.sum()):  # what rounding left: to those that lack most
         lack = np.where(shares < sizes, n_anchors * sizes / sizes.sum() - shares, -np.inf)

@@ -12,6 +12,31 @@ ROUNDING_LOSS = 0.01  # of what tells rows apart, at which rounding to float32 c
 EQUAL = 1e-24  # of the squares of all numbers: rows that differ by less are equal in float64, too
 
 
+def check_real(X: Any, what: str = "X") -> None:
+    """Refuse arrays that numpy would turn into other numbers without a word: masked, complex, of text."""
+    if isinstance(X, np.ma.MaskedArray) and (n := int(np.ma.getmaskarray(X).sum())):
+        raise ValueError(
+            f"{what} has {n:,} masked cells; leave their rows out, or fill the cells with X.filled(0)."
+        )
+    kind = getattr(getattr(X, "dtype", None), "kind", "f")
+    if kind in "cSUMm":
+        names = {"c": "complex numbers", "S": "bytes", "U": "text"}
+        start = "Complex data not supported: " if kind == "c" else ""  # as scikit-learn expects it
+        raise ValueError(
+            f"{start}{what} must hold real numbers, got {names.get(kind, 'dates or durations')}."
+        )
+
+
+def as_numbers(X: Any, what: str = "X") -> Array:
+    """``X`` as an array of real numbers, refused if it holds anything else."""
+    check_real(X, what)
+    X = np.asarray(X)
+    check_real(X, what)
+    if X.dtype.kind not in "fiub":
+        raise ValueError(f"{what} must hold real numbers, got an array of type {X.dtype}.")
+    return X
+
+
 def check_float32(X: Array) -> None:
     """Refuse rows in float64 that float32, in which rows are kept, cannot hold or tell apart."""
     if X.dtype != np.float64 or not len(X):

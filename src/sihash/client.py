@@ -6,6 +6,7 @@ import base64
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -16,32 +17,35 @@ try:
 except ImportError as error:
     raise ImportError(f"The client needs {error.name}: pip install 'sihash[service]'.") from None
 
-from sihash.server.models import (
-    AddAnswer,
-    BitsAnswer,
-    ClassifyAnswer,
-    ComparisonAnswer,
-    DoctorAnswer,
-    InfoAnswer,
-    ItemModel,
-    ItemsPage,
+from sihash.database.answers import (
+    AddReport,
+    Answer,
+    Bits,
+    Classification,
+    Id,
+    Item,
     Label,
-    Model,
-    Rank,
-    RelabelAnswer,
-    RemoveAnswer,
-    SearchAnswer,
-    Strategy,
-    UndoAnswer,
-    UpdateState,
+    RelabelReport,
+    RemoveReport,
+    UndoReport,
     Value,
+)
+from sihash.database.findings import Diagnosis
+from sihash.labels import several
+from sihash.server.models import (
+    UPDATE_STATE,
+    ComparisonAnswer,
+    InfoAnswer,
+    ItemsPage,
+    Rank,
+    Strategy,
+    UpdateState,
     VersionsAnswer,
 )
 
-Id = str | int
 Labels = Label | Iterable[str | int]  # one label, None, or several
 Image = bytes | str | os.PathLike[str]  # the contents of an image file, or its path
-Answer = TypeVar("Answer", bound=Model)
+Result = TypeVar("Result")
 
 
 NO_ANSWER = 0  # instead of a status
@@ -103,12 +107,12 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
-    ) -> SearchAnswer:
+    ) -> Answer:
         """Find items like an image."""
         params = _params(k, radius, rank, classes, where)
-        return self._post(SearchAnswer, "/v1/search/image", params=params, **_image_body(image))
+        return self._post(Answer, "/v1/search/image", params=params, **_image_body(image))
 
     def search_vector(
         self,
@@ -117,14 +121,12 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
-    ) -> SearchAnswer:
+    ) -> Answer:
         """Find items like a vector, in a database of vectors."""
         body = {"vector": list(map(float, vector)), "k": k, "radius": radius, "rank": rank, "where": where}
-        return self._post(
-            SearchAnswer, "/v1/search/vector", json={**body, "classes": list(map(str, classes))}
-        )
+        return self._post(Answer, "/v1/search/vector", json={**body, "classes": _texts(classes)})
 
     def search_item(
         self,
@@ -133,19 +135,19 @@ class Client:
         k: int = 10,
         radius: int | None = None,
         rank: Rank | None = None,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
-    ) -> SearchAnswer:
+    ) -> Answer:
         """Find items like an item of the collection; the item itself is left out."""
-        return self._get(SearchAnswer, f"{_item(id)}/search", _params(k, radius, rank, classes, where))
+        return self._get(Answer, f"{_item(id)}/search", _params(k, radius, rank, classes, where))
 
-    def classify(self, image: Image) -> ClassifyAnswer:
+    def classify(self, image: Image) -> Classification:
         """Predict the class of an image."""
-        return self._post(ClassifyAnswer, "/v1/classify/image", **_image_body(image))
+        return self._post(Classification, "/v1/classify/image", **_image_body(image))
 
-    def classify_vector(self, vector: Iterable[float]) -> ClassifyAnswer:
+    def classify_vector(self, vector: Iterable[float]) -> Classification:
         """Predict the class of a vector."""
-        return self._post(ClassifyAnswer, "/v1/classify/vector", json={"vector": list(map(float, vector))})
+        return self._post(Classification, "/v1/classify/vector", json={"vector": list(map(float, vector))})
 
     # Looking.
 
@@ -153,9 +155,9 @@ class Client:
         """What the database holds."""
         return self._get(InfoAnswer, "/v1/info")
 
-    def bits(self) -> BitsAnswer:
+    def bits(self) -> Bits:
         """How the bits are used, and which classes each separates."""
-        return self._get(BitsAnswer, "/v1/bits")
+        return self._get(Bits, "/v1/bits")
 
     def evaluation(self) -> ComparisonAnswer:
         """Compare the searches with other methods.
@@ -164,38 +166,38 @@ class Client:
         """
         return self._get(ComparisonAnswer, "/v1/evaluation")
 
-    def doctor(self) -> DoctorAnswer:
+    def doctor(self) -> Diagnosis:
         """List labels that look wrong or conflict, and how to fix each.
 
         The first call after a change may take minutes: choose a long enough ``timeout``.
         """
-        return self._get(DoctorAnswer, "/v1/doctor")
+        return self._get(Diagnosis, "/v1/doctor")
 
     def items(
         self,
         offset: int = 0,
         limit: int = 100,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         where: str | None = None,
     ) -> ItemsPage:
         """List items in order of arrival."""
-        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": list(map(str, classes))}
+        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": _texts(classes)}
         return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
 
     def sample(
         self,
         limit: int = 100,
-        classes: Iterable[Label] = (),
+        classes: Iterable[Label] | Label = (),
         seed: int = 0,
         where: str | None = None,
     ) -> ItemsPage:
         """Draw items from as many classes as possible."""
-        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": list(map(str, classes))}
+        params: dict[str, Any] = {"limit": limit, "seed": seed, "class": _texts(classes)}
         return self._get(ItemsPage, "/v1/sample", params | ({} if where is None else {"where": where}))
 
-    def item(self, id: Id) -> ItemModel:
+    def item(self, id: Id) -> Item:
         """One item."""
-        return self._get(ItemModel, _item(id))
+        return self._get(Item, _item(id))
 
     def thumbnail(self, id: Id) -> bytes | None:
         """A small JPEG, or None if none is stored."""
@@ -220,7 +222,7 @@ class Client:
         *,
         id: str | None = None,
         replace: bool = False,
-    ) -> AddAnswer:
+    ) -> AddReport:
         """Add an image with one label, several or none. It can be found as soon as this returns.
 
         ``replace`` allows it to replace an item with the same id.
@@ -230,15 +232,15 @@ class Client:
         params: dict[str, Any] = {"name": name, "replace": replace}
         params["label"] = _label_list(label)
         params |= {} if id is None else {"id": id}
-        return self._post(AddAnswer, "/v1/items", params=params, **_image_body(image))
+        return self._post(AddReport, "/v1/items", params=params, **_image_body(image))
 
-    def add_batch(self, images: Mapping[str, Image], label: Labels = None) -> AddAnswer:
+    def add_batch(self, images: Mapping[str, Image], label: Labels = None) -> AddReport:
         """Add several images with the same label or labels, given by name."""
         items = [
             {"name": name, "label": _label_list(label), "image": base64.b64encode(_bytes_of(image)).decode()}
             for name, image in images.items()
         ]
-        return self._post(AddAnswer, "/v1/items/batch", json={"items": items})
+        return self._post(AddReport, "/v1/items/batch", json={"items": items})
 
     def add_vectors(
         self,
@@ -248,7 +250,7 @@ class Client:
         ids: Iterable[Id] | None = None,
         columns: Mapping[str, Sequence[Value | None]] | None = None,
         replace: bool = False,
-    ) -> AddAnswer:
+    ) -> AddReport:
         """Add vectors with a label or a list of labels each, and optionally ids and columns."""
         items: list[dict[str, Any]] = [
             {"vector": list(map(float, vector)), "label": _label_json(label)}
@@ -259,36 +261,36 @@ class Client:
         for name, values in (columns or {}).items():
             for item, value in zip(items, values, strict=True):
                 item.setdefault("columns", {})[name] = value
-        return self._post(AddAnswer, "/v1/items/batch", json={"items": items, "replace": replace})
+        return self._post(AddReport, "/v1/items/batch", json={"items": items, "replace": replace})
 
-    def remove(self, ids: Iterable[Id]) -> RemoveAnswer:
+    def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:
         """Remove items."""
-        return self._post(RemoveAnswer, "/v1/items/remove", json={"ids": list(ids)})
+        return self._post(RemoveReport, "/v1/items/remove", json={"ids": several(ids)})
 
-    def remove_class(self, label: Label) -> RemoveAnswer:
+    def remove_class(self, label: Label) -> RemoveReport:
         """Remove a class: its items lose this label, and those with no other label are removed."""
-        return self._read(RemoveAnswer, "DELETE", "/v1/classes", params={"label": str(label)})
+        return self._read(RemoveReport, "DELETE", "/v1/classes", params={"label": str(label)})
 
-    def relabel(self, ids: Iterable[Id], label: Labels) -> RelabelAnswer:
+    def relabel(self, ids: Iterable[Id] | Id, label: Labels) -> RelabelReport:
         """Replace all labels of items by one label or several; None removes them."""
-        body = {"ids": list(ids), "label": _label_json(label)}
-        return self._post(RelabelAnswer, "/v1/items/relabel", json=body)
+        body = {"ids": several(ids), "label": _label_json(label)}
+        return self._post(RelabelReport, "/v1/items/relabel", json=body)
 
-    def relabel_classes(self, classes: Iterable[Label], label: Labels) -> RelabelAnswer:
+    def relabel_classes(self, classes: Iterable[Label] | Label, label: Labels) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
-        body = {"classes": list(map(str, classes)), "label": _label_json(label)}
-        return self._post(RelabelAnswer, "/v1/classes/relabel", json=body)
+        body = {"classes": _texts(classes), "label": _label_json(label)}
+        return self._post(RelabelReport, "/v1/classes/relabel", json=body)
 
     def versions(self) -> VersionsAnswer:
         """The model versions, oldest first."""
         return self._get(VersionsAnswer, "/v1/versions")
 
-    def undo(self) -> UndoAnswer:
+    def undo(self) -> UndoReport:
         """Undo the last addition, removal, relabelling or update."""
-        return self._post(UndoAnswer, "/v1/undo")
+        return self._post(UndoReport, "/v1/undo")
 
     def start_update(
         self, strategy: Strategy = "incremental", reencode: bool = False, compare: bool = False
@@ -305,7 +307,7 @@ class Client:
                 raise _error_of(answer)
             for line in answer.iter_lines():
                 if line.startswith("data: "):
-                    state = UpdateState.model_validate_json(line.removeprefix("data: "))
+                    state = UPDATE_STATE.validate_json(line.removeprefix("data: "))
                     yield state
                     if state.state != "running":
                         return
@@ -322,15 +324,16 @@ class Client:
 
     # Asking.
 
-    def _get(self, kind: type[Answer], path: str, params: dict[str, Any] | None = None) -> Answer:
+    def _get(self, kind: type[Result], path: str, params: dict[str, Any] | None = None) -> Result:
         return self._read(kind, "GET", path, params=params)
 
-    def _post(self, kind: type[Answer], path: str, **options: Any) -> Answer:
+    def _post(self, kind: type[Result], path: str, **options: Any) -> Result:
         return self._read(kind, "POST", path, **options)
 
-    def _read(self, kind: type[Answer], method: str, path: str, **options: Any) -> Answer:
+    def _read(self, kind: type[Result], method: str, path: str, **options: Any) -> Result:
         with _errors_told(self._address):
-            return kind.model_validate_json(self._ask(method, path, **options).content)
+            reader: pydantic.TypeAdapter[Result] = _reader(kind)  # type: ignore[arg-type]  # types can be hashed
+            return reader.validate_json(self._ask(method, path, **options).content)
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         with _errors_told(self._address):
@@ -338,6 +341,12 @@ class Client:
         if answer.is_error:
             raise _error_of(answer)
         return answer
+
+
+@cache
+def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
+    """What makes answers of one kind from JSON."""
+    return pydantic.TypeAdapter(kind)
 
 
 @contextmanager
@@ -372,10 +381,14 @@ def _item(id: Id) -> str:
 
 
 def _params(
-    k: int, radius: int | None, rank: str | None, classes: Iterable[Label], where: str | None
+    k: int, radius: int | None, rank: str | None, classes: Iterable[Label] | Label, where: str | None
 ) -> dict[str, Any]:
-    params = {"k": k, "radius": radius, "rank": rank, "class": list(map(str, classes)), "where": where}
+    params = {"k": k, "radius": radius, "rank": rank, "class": _texts(classes), "where": where}
     return {name: value for name, value in params.items() if value is not None}
+
+
+def _texts(classes: Iterable[Label] | Label) -> list[str]:
+    return [] if classes is None else [str(label) for label in several(classes)]
 
 
 def _label_json(label: Labels) -> str | list[str] | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from sihash import codes
 from sihash._typing import Array
+from sihash.checks import as_numbers
 from sihash.kernel import row_blocks
 from sihash.threads import map_threads
 
@@ -33,7 +34,7 @@ class CodesOut:
         return np.concatenate(map_threads(encode, row_blocks(len(X))))
 
     def _check_rows(self, X: Any) -> Array:
-        X = np.asarray(X)
+        X = as_numbers(X)
         if X.ndim != 2 or X.shape[1] != self.n_features_in_ or not len(X):
             raise ValueError(
                 f"Expected one row or more of {self.n_features_in_} numbers, got an array of shape {X.shape}."

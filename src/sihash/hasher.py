@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import hasher_file, modelfile
 from sihash._typing import Array
+from sihash.checks import check_real
 from sihash.codes_out import CodesOut
 
 
@@ -52,6 +53,7 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
         return hasher
 
     def _check_rows(self, X: Any) -> Array:
+        check_real(X)
         return validate_data(self, X, dtype=[np.float32, np.float64], reset=False)
 
     def __sklearn_tags__(self) -> Any:

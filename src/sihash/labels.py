@@ -10,9 +10,13 @@ import numpy as np
 from sihash._typing import Array
 
 
-def several(labels: Any) -> list[Any]:
-    """Labels as a list, also where somebody gave only one: the letters of "dog" are no classes."""
-    return [labels] if isinstance(labels, str | int) else list(labels)
+def several(values: Any) -> list[Any]:
+    """Labels or ids as a list, also where only one was given: the letters of "dog" are no classes."""
+    return (
+        [values]
+        if values is None or isinstance(values, str | bytes | float | int | np.generic)
+        else list(values)
+    )
 
 
 def as_labels(y: Any, n: int) -> Array:

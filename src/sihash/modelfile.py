@@ -20,7 +20,7 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from sihash._typing import Array
-from sihash.atomic_file import whole_file
+from sihash.store.atomic_file import whole_file
 
 FORMAT_NAME = "sihash"
 VERSION = 1

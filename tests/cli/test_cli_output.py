@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from sihash.cli import app
 from sihash.cli.output import all_told
+from sihash.database import Database
 
 
 def told(work):
@@ -64,19 +65,25 @@ def test_too_few_rows_for_the_anchors(tmp_path):
     assert result.stderr.startswith("Note: 1000 anchors were asked for")
 
 
+@pytest.fixture
+def database(tmp_path):
+    Database.create(tmp_path / "db", np.eye(8, dtype=np.float32), [1, 2] * 4, n_bits=8, n_anchors=4).close()
+    return str(tmp_path / "db")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
-def test_results_that_cannot_be_printed():
+def test_results_that_cannot_be_printed(database):
     with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "sihash", "data", "list"]
+        command = [sys.executable, "-m", "sihash", "info", database]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "Error: The result could not be printed: No space left on device.\n"
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+def test_a_reader_that_has_seen_enough_is_no_error(database):
     read, write = os.pipe()
     os.close(read)
     with open(write, "w") as nobody:
-        command = [sys.executable, "-m", "sihash", "data", "list"]
+        command = [sys.executable, "-m", "sihash", "info", database]
         done = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")

@@ -1,6 +1,6 @@
 """A disk that fails, fills up, or loses its power, at a call of one's choice.
 
-Calls are those of `sihash.database.files.Disk`, every ``fsync`` and rename of Python wherever it is made, and
+Calls are those of `sihash.store.files.Disk`, every ``fsync`` and rename of Python wherever it is made, and
 the moments of SQLite's commits. What the power leaves follows from what was synced: the bytes of a file once
 it was synced itself, its name once its folder was. SQLite syncs its own files and is trusted with them.
 """
@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from sihash.database import files, transactions, writer
-from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.files import Disk
+from sihash.database import operations
+from sihash.store import files
+from sihash.store.catalogue import FILE, Catalogue
+from sihash.store.files import Disk
 
 MOMENTS = ("BEGIN IMMEDIATE", "COMMIT", "PRAGMA wal_checkpoint", "VACUUM")
 
@@ -81,8 +82,7 @@ class FaultyDisk(Disk):
             mock.patch.object(os, "fsync", self._on_fsync),
             mock.patch.object(os, "replace", self._on_replace),
             mock.patch.object(Catalogue, "execute", _watched_execute(self)),
-            mock.patch.object(transactions, "ThreadPoolExecutor", InTurn),
-            mock.patch.object(writer, "ThreadPoolExecutor", InTurn),
+            mock.patch.object(operations, "ThreadPoolExecutor", InTurn),
         ):
             yield self
 

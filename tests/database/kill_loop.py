@@ -18,7 +18,7 @@ import time
 import small
 
 from sihash.database import Database, DatabaseError, verify
-from sihash.database.kept_versions import UNDOABLE
+from sihash.store.kept_versions import UNDOABLE
 
 LONGEST = 0.4  # seconds until a kill, at most
 KINDS = ("add", "add", "replace", "remove", "relabel", "update", "undo", "compact")

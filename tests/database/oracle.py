@@ -90,17 +90,9 @@ class Oracle:
             del self.history[: updates[-self.undoable]]
 
     def fresh(self, ids, rows, labels, columns) -> dict:
-        """What of an addition is new; without ids, content that is there is not, and content that comes twice
-        comes once, with the labels of both.
-        """
+        """What of an addition is new: without ids everything."""
         if ids is None:
-            there, first = {thing.row for thing in self.now.things.values()}, self.next_id
-            new: dict = {}
-            for row, own, said in zip(rows, labels, columns, strict=True):
-                if row not in there:
-                    before, kept = new.get(row, ((), said))
-                    new[row] = tuple(sorted({*before, *own})), kept
-            return {first + k: (row, *each) for k, (row, each) in enumerate(new.items())}
+            ids = [self.next_id + k for k in range(len(rows))]
         new = dict(zip(ids, zip(rows, labels, columns, strict=True), strict=True))
         known = {own: (thing.row, thing.labels, thing.columns) for own, thing in self.now.things.items()}
         return {own: each for own, each in new.items() if known.get(own) != each}

@@ -24,19 +24,10 @@ import small
 from faulty_disk import FaultyDisk, Killed
 from oracle import POOL, POOL_LABELS, Oracle
 
-from sihash.database import (
-    Database,
-    DatabaseBusy,
-    DatabaseError,
-    NoSuchItem,
-    kept_versions,
-    reencoding,
-    segments,
-    updating,
-    verify,
-)
-from sihash.database import catalogue as catalogue_module
+from sihash.database import Database, DatabaseBusy, DatabaseError, NoSuchItem, reencoding, updating, verify
 from sihash.ranking import RANKS
+from sihash.store import catalogue as catalogue_module
+from sihash.store import kept_versions, segments
 
 PARAMS = {**small.PARAMS, "n_anchors": 6}
 STEPS = 14

@@ -8,9 +8,10 @@ import random
 import pytest
 import small
 
-from sihash.database import CorruptFile, Database, DatabaseError, files, verify
-from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.files import Written
+from sihash.database import CorruptFile, Database, DatabaseError, verify
+from sihash.store import files
+from sihash.store.catalogue import FILE, Catalogue
+from sihash.store.files import Written
 
 SEED = int(os.environ.get("SIHASH_SEED", 1))
 CATALOGUE_BYTES = 800  # flipped of the catalogue; a soak flips all

@@ -11,26 +11,18 @@ import tracemalloc
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 import small
 from PIL import Image
 
 from sihash import SIH, codes
-from sihash.database import (
-    CorruptFile,
-    Database,
-    DatabaseBusy,
-    DatabaseError,
-    NoSuchItem,
-    files,
-    inspecting,
-    segments,
-    verify,
-)
-from sihash.database.catalogue import FORMAT, Catalogue
-from sihash.database.lock import locked
+from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, NoSuchItem, inspecting, verify
 from sihash.database.reader import Reader
-from sihash.database.writer import new_folder
+from sihash.store import files, segments
+from sihash.store.catalogue import FORMAT, Catalogue
+from sihash.store.locks import locked
+from sihash.store.writer import new_folder
 
 
 def brute_force(db, query, query_code, k, labels=None):
@@ -132,7 +124,7 @@ def test_a_large_collection_is_learned_from_a_sample(folder):
 
 
 def test_an_update_of_a_large_collection_reads_only_what_it_learns_from(folder, monkeypatch):
-    monkeypatch.setattr("sihash.database.segments.BYTES", 20 * 4 * small.WIDTH)  # segments of 20 vectors
+    monkeypatch.setattr("sihash.store.segments.BYTES", 20 * 4 * small.WIDTH)  # segments of 20 vectors
     X, y = small.rows(600, seed=0)
     db = Database.create(folder / "db", X, y, training_rows=120, **small.PARAMS)
     db.add(*small.rows(60, seed=5))
@@ -226,14 +218,56 @@ def test_classify_gives_probabilities_of_all_classes(db):
 # Adding and removing.
 
 
-def test_added_items_are_found_at_once_and_equal_content_is_skipped(db):
+def test_added_items_are_found_at_once(db):
     X, y = small.rows(5, seed=1)
     report = db.add(X, y, names=[f"new {k}" for k in range(5)])
     assert report.added == [60, 61, 62, 63, 64]
     assert db.item(62).name == "new 2"
-    again = db.add(np.concatenate([X, X[:1] + 1, X[:1] + 1]))
-    assert again.added == [65]
-    assert len(again.skipped) == 6
+    assert [hit.id for hit in db.search(X[3], k=1)[0].hits] == [63]
+
+
+@pytest.mark.parametrize("form", ["array", "npy", "npz", "parquet", "csv"])
+def test_without_ids_every_row_is_an_item_and_its_id_is_its_number(folder, form):
+    """Also rows that equal earlier ones, with the same label, another, or none; also past a rejected one."""
+    X, y = small.rows(60, seed=0)
+    X[[10, 20, 30]], X[15] = X[5], np.nan
+    labels = ["abc"[k] for k in y]
+    labels[5], labels[10], labels[20], labels[30] = "a", "a", "b", None
+    kept = np.delete(np.arange(60), 15)
+    path = folder / f"rows.{form}"
+    frame = pd.DataFrame({"vector": list(X), "label": labels})
+    if form == "csv":
+        frame = frame.drop(index=15)
+        kept = np.arange(59)
+        X, labels = np.delete(X, 15, axis=0), np.delete(np.array(labels, dtype=object), 15).tolist()
+        frame["vector"] = [json.dumps(row.tolist()) for row in X]
+        frame.to_csv(path, index=False)
+    elif form == "parquet":
+        frame.to_parquet(path)
+    elif form == "npz":
+        np.savez(path, X=X, y=np.array(["" if label is None else label for label in labels]))
+    elif form == "npy":
+        np.save(path, X)
+    given = labels if form in ("array", "npy") else None
+    with Database.create(folder / "db", X if form == "array" else path, given, **small.PARAMS) as db:
+        assert db.created_.added == kept.tolist()
+        assert [item.id for item in db.items(limit=100)] == kept.tolist()
+        assert [item.label for item in db.items(limit=100)] == [labels[k] for k in kept]
+        assert set(db.info()["classes"]) == {"a", "b", "c"}
+        other, last = [k - (form == "csv") for k in (20, 30)]
+        assert db.created_.repeated == [10, other, last]
+        assert [(c.name, c.label, c.kept) for c in db.created_.conflicts] == [(f"row {other}", "b", ("a",))]
+        assert {hit.id for hit in db.search(X[5], k=4)[0].hits} == {5, 10, other, last}
+        # What comes later goes on from there; what comes twice is there twice, and the report says so.
+        report = db.add(X[:3] if form != "npy" else path, None if form != "npy" else labels)
+        n = 3 if form != "npy" else 60
+        assert report.added == [60 - (form == "csv") + k for k in range(n) if k != 15]
+        assert report.repeated == report.added
+        assert db.undo().undone == "add"
+        conflicts = [f for f in db.doctor().findings if f.kind == "conflict"]
+        assert {5, other} in [{item.id for item in f.items} for f in conflicts]
+        db.update()
+        assert verify(db.path) == []
 
 
 def test_unlabelled_items_are_searchable_and_not_learned_from(db):
@@ -247,10 +281,11 @@ def test_unlabelled_items_are_searchable_and_not_learned_from(db):
 def test_rows_that_are_no_numbers_are_rejected_by_name(db):
     X, y = small.rows(4, seed=1)
     X[1, 0] = np.nan
-    X[2, 3] = np.inf
+    X[3, 3] = np.inf
     report = db.add(X, y)
-    assert [r.name for r in report.rejected] == ["row 1", "row 2"]
-    assert report.added == [60, 61]
+    assert [r.name for r in report.rejected] == ["row 1", "row 3"]
+    assert report.added == [60, 62]
+    assert db.add(small.rows(1, seed=2)[0]).added == [64]
 
 
 def test_adding_what_does_not_fit(db):
@@ -295,7 +330,7 @@ def test_an_update_learns_what_came_and_forgets_what_went(db):
     assert set(report.compared) == {"passive", "incremental", "scratch"}
     assert {answer.version for answer in db.search(small.QUERIES)} == {2}
     assert 3 in db.classify(small.QUERIES[:1])[0].probabilities
-    assert db.versions()[-1].details["compared"] == report.compared
+    assert db.versions()[-1].compared == report.compared
     assert not db.update().changed
 
 

@@ -1,4 +1,4 @@
-"""Nothing but `sihash.database.files` writes, renames or deletes in a database: fault injection sees all."""
+"""Nothing but `sihash.store.files` writes, renames or deletes in a database: fault injection sees all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _hook(event, args):
     inside = [name for name in names if str(name).startswith(str(root))]
     if inside and _writes(event, args) and not str(inside[0]).endswith(LOCKS):
         frames = [(frame.filename, frame.name) for frame in traceback.extract_stack()]
-        by_files = any(name.endswith(os.path.join("database", "files.py")) for name, _ in frames)
+        by_files = any(name.endswith(os.path.join("store", "files.py")) for name, _ in frames)
         found.append((event, inside[0], by_files))
 
 

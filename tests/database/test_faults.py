@@ -13,10 +13,11 @@ import small
 from faulty_disk import FaultyDisk, Killed
 from safetensors import safe_open
 
-from sihash.atomic_file import whole_file
-from sihash.database import Database, DatabaseError, files, verify
-from sihash.database.catalogue import TABLES, Catalogue
-from sihash.database.files import Disk
+from sihash.database import Database, DatabaseError, verify
+from sihash.store import files
+from sihash.store.atomic_file import whole_file
+from sihash.store.catalogue import TABLES, Catalogue
+from sihash.store.files import Disk
 
 CHANGES = {
     "add": lambda db: db.add(*small.rows(4, seed=1, classes=4)),

@@ -11,8 +11,9 @@ import pytest
 import small
 from PIL import Image
 
+from sihash import SIH
 from sihash.database import Database, DatabaseError, IdTaken, NoSuchItem, verify
-from sihash.database.ids import folded, plain_ids
+from sihash.store.ids import folded, plain_ids
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
 X, Y = small.rows(60, seed=0)
@@ -104,6 +105,27 @@ def test_numbers_as_ids_are_not_the_numbers_of_the_database(folder):
         assert db.item(219).label is None
         unchanged(db, lambda: db.add(small.rows(1, seed=3)[0], ids=["220"]), DatabaseError, "type")
         assert verify(db.path) == []
+
+
+def test_one_id_or_class_is_a_list_of_one(folder):
+    """Not of its letters: "12" is one item, and neither 1 nor 2."""
+    labels = ["12" if k % 3 == 0 else "1" if k % 3 == 1 else "2" for k in range(60)]
+    with Database.create(folder / "db", X, labels, ids=list(map(str, range(60))), **small.PARAMS) as db:
+        assert db.search_ids("12", k=3) == db.search_ids(["12"], k=3)
+        assert db.search(X[:1], k=60, classes="12") == db.search(X[:1], k=60, classes=["12"])
+        assert [i.id for i in db.items(limit=60, classes="12")] == list(map(str, range(0, 60, 3)))
+        assert {i.label for i in db.sample(60, classes="12")} == {"12"}
+        assert db.relabel("12", "1").relabelled == ["12"]
+        assert db.remove("12").removed == ["12"]
+        assert len(db.relabel_classes("12", "3").relabelled) == 19
+        assert len(db.remove_classes("3").removed) == 19
+        assert {i.label for i in db.items(limit=60)} == {"1", "2"}
+    with Database.create(folder / "numbered", X, Y, **small.PARAMS) as db:
+        assert db.remove(12).removed == [12]
+        assert db.relabel(np.int64(1), 0).relabelled == [1]
+        assert db.search(X[:1], k=5, classes=2) == db.search(X[:1], k=5, classes=[2])
+    hasher = SIH(n_bits=8, n_anchors=10, random_state=0).fit(X, labels, ids=list(map(str, range(60))))
+    assert set(hasher.ids_) - set(hasher.remove("12").ids_) == {"12"}
 
 
 # Existing ids.
@@ -509,8 +531,8 @@ def test_texts_that_are_too_long_are_refused_with_the_limit(shop, what):
 
 
 def test_a_value_past_the_limits_of_sqlite_is_no_damage(shop):
-    from sihash.database.catalogue import Catalogue
-    from sihash.database.errors import CorruptFile
+    from sihash.store.catalogue import Catalogue
+    from sihash.store.errors import CorruptFile
 
     catalogue = Catalogue(shop.path)
     with pytest.raises(DatabaseError, match="cannot take this") as caught:

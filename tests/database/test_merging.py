@@ -9,7 +9,8 @@ import pytest
 import small
 from test_faults import Failing
 
-from sihash.database import Database, DatabaseError, files, verify
+from sihash.database import Database, DatabaseError, verify
+from sihash.store import files
 
 X, Y = small.rows(60, seed=0)
 

@@ -11,9 +11,10 @@ import traceback
 import pytest
 import small
 
-from sihash.database import Database, DatabaseError, lock, verify
-from sihash.database.catalogue import FILE
-from sihash.database.watched_file import OpenedFile
+from sihash.database import Database, DatabaseError, verify
+from sihash.store import locks
+from sihash.store.catalogue import FILE
+from sihash.store.watched_file import OpenedFile
 
 NOBODY = 65534
 CHANGES = {
@@ -165,7 +166,7 @@ def test_a_lock_that_cannot_be_written(kind, db, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     before = small.seen(db)
-    monkeypatch.setattr(lock.os, "ftruncate", full)
+    monkeypatch.setattr(locks.os, "ftruncate", full)
     with pytest.raises(DatabaseError, match="No space left on device"):
         CHANGES[kind](db)
     with pytest.raises(DatabaseError, match="No space left on device"):

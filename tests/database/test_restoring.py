@@ -8,9 +8,8 @@ import threading
 import pytest
 import small
 
-from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, updating, verify
-from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.writer import Writer
+from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, operations, updating, verify
+from sihash.store.catalogue import FILE, Catalogue
 
 
 def exchange(root, copy):
@@ -73,7 +72,7 @@ CHANGES = {"add": lambda db: db.add(*small.rows(6, seed=8)), "update": lambda db
 
 
 @pytest.mark.parametrize(
-    ("change", "place", "name"), [("add", Writer, "ingest"), ("update", updating, "write_models")]
+    ("change", "place", "name"), [("add", operations, "ingest"), ("update", updating, "write_models")]
 )
 def test_a_copy_that_comes_in_the_middle_of_a_change_is_left_alone(
     lived_in, change, place, name, monkeypatch

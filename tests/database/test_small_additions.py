@@ -10,10 +10,11 @@ import small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sihash.database import Database, DatabaseError, files, kept_versions
-from sihash.database.catalogue import Catalogue
-from sihash.database.files import Disk
-from sihash.database.small_segments import n_last_to_merge
+from sihash.database import Database, DatabaseError
+from sihash.store import files, kept_versions
+from sihash.store.catalogue import Catalogue
+from sihash.store.files import Disk
+from sihash.store.small_segments import n_last_to_merge
 
 X, Y = small.rows(400, seed=4)
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import small
 from PIL import Image
 
+from sihash import SIH
 from sihash.database import Database, DatabaseError, NoSuchItem
-from sihash.database.sources import Features, ImageSource, Nothing, open_source
+from sihash.database.intake import Nothing, intake_of
+from sihash.database.sources import Features, ImageSource, open_source
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
 
@@ -64,8 +68,9 @@ def test_files_in_memory_at_a_time_are_bounded_by_their_bytes(monkeypatch):
 
     source = ImageSource(images(), None, [f"{k}" for k in range(200)], [None] * 200)
     source.features = Features("pixels", {"size": 4})
-    assert list(source.blocks(Nothing())) == []
-    assert len(source.rejects) == 200
+    intake = intake_of(source, Nothing())
+    assert list(source.blocks(intake)) == []
+    assert len(intake.rejects) == 200
     assert most < 4000
 
 
@@ -119,6 +124,92 @@ def test_vectors_without_numbers_are_refused(folder, in_memory):
     source = X if in_memory else folder / "x.npy"
     with pytest.raises(DatabaseError, match="at least one number, got a matrix without columns"):
         Database.create(folder / "db", source, [0, 1, 0, 1, 0], **small.PARAMS)
+
+
+def in_type(kind):
+    """Rows of numbers that are the same in every type."""
+    X, y = small.rows(60, seed=0)
+    return (np.round(8 * X) + 100).astype(kind), y
+
+
+KINDS = ["<f2", ">f2", ">f4", "<f8", ">f8", np.longdouble, "<i8", ">i4", ">u2"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["array", "list", "rows", "npy", "npz", "parquet"])
+def test_numbers_of_every_type_are_the_numbers_that_they_are(folder, kind, form):
+    """Not their bits in the order of another type: half precision, big-endian, 80 bits, whole numbers."""
+    X, y = in_type(kind)
+    source = {"array": X, "list": X.tolist(), "rows": list(X)}.get(form, folder / f"x.{form}")
+    if form == "npy":
+        np.save(source, X)
+    elif form == "npz":
+        np.savez(source, X=X)
+    elif form == "parquet":
+        native = X.astype(X.dtype.newbyteorder("=")) if kind is not np.longdouble else X.astype(float)
+        pq.write_table(pa.table({"vector": pa.array(list(native))}), source)
+    expected = X.astype(np.float32)
+    with Database.create(folder / "db", source, y, **small.PARAMS) as db:
+        stored = db._read(lambda snapshot: np.array(snapshot.vectors(snapshot.places.live_ids())))
+        np.testing.assert_array_equal(stored, expected)
+        query = X if form == "array" else X.tolist()
+        assert db.search(query[:3]) == db.search(expected[:3])
+        db.export(folder / "out.npz")
+        np.testing.assert_array_equal(np.load(folder / "out.npz")["X"], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hasher_takes_numbers_of_every_type(kind):
+    X, y = in_type(kind)
+    hasher, expected = (SIH(n_bits=8, n_anchors=10, random_state=0) for _ in range(2))
+    hasher.fit(X, y)
+    expected.fit(X.astype(np.float32), y)
+    np.testing.assert_array_equal(hasher.transform(X), expected.transform(X.astype(np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.ones((1, 8), dtype=complex), "must hold real numbers, got complex numbers"),
+        (np.array([["1"] * 8]), "must hold real numbers, got text"),
+        ([["1"] * 8], "must hold real numbers, got text"),
+        ([[None] * 8], "must hold real numbers, got an array of type object"),
+        (np.ma.array(np.ones((1, 8)), mask=[[1] + 7 * [0]]), "has . masked cells; leave their rows out"),
+        (np.full((1, 8), np.datetime64("2026-01-01")), "got dates or durations"),
+    ],
+)
+def test_what_is_no_number_is_refused_not_converted(db, wrong, message):
+    X, y = small.rows(60, seed=0)
+    for work in (db.add, db.search, db.classify):
+        with pytest.raises(DatabaseError, match=message):
+            work(wrong)
+    hasher = SIH(n_bits=8, n_anchors=10, random_state=0).fit(X, y)
+    if not isinstance(wrong, list):  # lists are what scikit-learn makes of them
+        for work in (hasher.transform, hasher.predict):
+            with pytest.raises(ValueError, match=message):
+                work(wrong)
+        with pytest.raises(ValueError, match=message):
+            SIH().fit(np.ma.concatenate([wrong, wrong]), [0, 1])
+    assert len(db) == 60
+
+
+def test_a_mask_that_hides_nothing_is_no_obstacle(db):
+    X, _ = small.rows(2, seed=1)
+    assert db.add(np.ma.array(X)).added == [60, 61]
+    assert db.search(np.ma.array(X)) == db.search(X)
+
+
+def test_one_image_is_one_image(folder):
+    one, two, *others = pictures(12)
+    with Database.create(folder / "db", [one, two, *others], [0, 1] * 6, **IMAGE_PARAMS) as db:
+        for image in (
+            pictures(1, seed=1)[0],
+            png(pictures(1, seed=2)[0]),
+            Image.fromarray(pictures(1, 3)[0]),
+        ):
+            assert len(db.add(image).added) == 1
+        with pytest.raises(DatabaseError, match="holds images"):
+            db.add([[1.0, 2.0]])
 
 
 @pytest.mark.parametrize("ending", ["parquet", "npz"])

@@ -12,7 +12,7 @@ from sihash.database import Database
 READER = """
 import sys
 from pathlib import Path
-from sihash.database.catalogue import Catalogue
+from sihash.store.catalogue import Catalogue
 catalogue = Catalogue(Path(sys.argv[1]))
 with catalogue.snapshot():
     catalogue.execute("SELECT count(*) FROM items")

@@ -7,34 +7,44 @@ import pytest
 
 from sihash.codes import hamming
 from sihash.evaluation import RankedTally, against_database
-from sihash.evaluation.ranked import mean_average_precision, mean_precision_at
+from sihash.evaluation.measures import average_precision
+from sihash.evaluation.ranked import ranked_scores
 
 
-def test_minus_the_distance_gives_the_map_of_the_paper():
+def test_minus_the_distance_gives_the_measures_of_codes():
     rng = np.random.default_rng(0)
     codes, queries = rng.integers(0, 256, (300, 2), np.uint8), rng.integers(0, 256, (40, 2), np.uint8)
-    y, asked = rng.integers(0, 5, 300), rng.integers(0, 6, 40)  # class 5 has no item: left out
-    scores = -hamming(queries, codes).astype(np.int64)
-    mAP = mean_average_precision(scores, asked[:, None] == y)
-    assert mAP == pytest.approx(against_database(queries, asked, codes, y).mAP, abs=1e-12)
+    y, labels = np.sort(rng.integers(0, 5, 300)), rng.integers(0, 6, 40)  # class 5 has no item: left out
+    found = ranked_scores(lambda Q: -hamming(Q, codes), y, queries, labels, np.full(40, -1))
+    expected = against_database(queries, labels, codes, y, k=[1, 10, 300])
+    assert found.n_left_out == expected.n_left_out > 0
+    assert found.p_at_1 == pytest.approx(expected.precision_at[1], abs=1e-12)
+    assert found.p_at_10 == pytest.approx(expected.precision_at[10], abs=1e-12)
+    assert found.map == pytest.approx(expected.mAP_at[300], abs=1e-12)
 
 
-def test_by_hand():
-    scores = np.array([[0.9, 0.5, 0.5, 0.1]])
-    assert mean_average_precision(scores, np.array([[0, 1, 0, 1]], bool)) == pytest.approx(
-        (1 / 3 + 2 / 4) / 2
-    )
-    assert np.isnan(mean_average_precision(scores, np.zeros((1, 4), bool)))
-    assert mean_precision_at(2, scores, np.array([[1, 0, 1, 1]], bool)) == 0.75
+def test_ties_by_hand():
+    """0.9, then two of 0.5 of which one is relevant, then a relevant one."""
+    hits, totals = np.array([[0, 1, 1]]), np.array([[1, 2, 1]])
+    assert average_precision(hits, totals) == pytest.approx((1 / 3 + 2 / 4) / 2)
+    scores, y = np.array([[0.9, 0.5, 0.5, 0.1]]), np.array([1, 0, 1, 0])
+    found = ranked_scores(lambda _: scores, y, np.zeros((1, 1)), np.array([0]), np.array([-1]))
+    assert found.p_at_1 == 0
+    assert found.map == pytest.approx(((1 / 2 + 1 / 3) / 2 + 2 / 4) / 2)  # second or third, equally likely
 
 
-def test_precision_does_not_depend_on_the_order_of_ties():
-    rng = np.random.default_rng(1)
-    codes, queries = rng.integers(0, 256, (300, 1), np.uint8), rng.integers(0, 256, (40, 1), np.uint8)
-    y, asked = np.sort(rng.integers(0, 5, 300)), rng.integers(0, 5, 40)
-    scores = -hamming(queries, codes).astype(np.int64)
-    expected = against_database(queries, asked, codes, y, k=[10]).precision_at[10]
-    assert mean_precision_at(10, scores, asked[:, None] == y) == pytest.approx(expected, abs=1e-12)
+def test_scores_of_any_kind_are_sorted_as_numbers():
+    rng = np.random.default_rng(0)
+    scores = rng.integers(-3, 3, (20, 50)).astype(np.float32) / 2
+    scores[0, :3] = -np.inf, np.inf, -0.0
+    y, labels = rng.integers(0, 3, 50), rng.integers(0, 3, 20)
+    found = ranked_scores(lambda q: scores[q[:, 0]], y, np.arange(20)[:, None], labels, np.full(20, -1))
+    expected = []
+    for row, label in zip(scores, labels, strict=True):  # shuffled ties, many times
+        orders = [rng.permutation(50) for _ in range(300)]
+        right = [y[order[np.argsort(-row[order], kind="stable")]] == label for order in orders]
+        expected.append((np.mean([r[0] for r in right]), np.mean([r[:10].mean() for r in right])))
+    assert (found.p_at_1, found.p_at_10) == pytest.approx(tuple(np.mean(expected, axis=0)), abs=0.01)
 
 
 def test_a_tally_by_hand():
@@ -69,14 +79,14 @@ def test_a_tally_agrees_with_scores_that_do_not_tie_however_it_is_fed():
     scores, y, asked = rng.random((40, 300)), rng.integers(0, 5, 300), rng.integers(0, 5, 40)
     relevant = asked[:, None] == y
     ranked = np.take_along_axis(relevant, np.argsort(-scores, axis=1), axis=1)
+    by_score = ranked_scores(lambda q: scores[q[:, 0]], y, np.arange(40)[:, None], asked, np.full(40, -1))
     whole, parts = RankedTally(), RankedTally()
     whole.add(ranked, relevant.sum(axis=1), asked)
     for start in range(0, 40, 7):
         rows = slice(start, start + 7)
         parts.add(ranked[rows], relevant[rows].sum(axis=1), asked[rows])
     assert whole.scores() == parts.scores()
-    assert whole.scores().map == pytest.approx(mean_average_precision(scores, relevant), abs=1e-12)
-    assert whole.scores().p_at_10 == pytest.approx(mean_precision_at(10, scores, relevant), abs=1e-12)
-    for one in whole.scores().per_class:
-        own = asked == one.label
-        assert one.map == pytest.approx(mean_average_precision(scores[own], relevant[own]), abs=1e-12)
+    assert whole.scores().map == pytest.approx(by_score.map, abs=1e-7)
+    assert whole.scores().p_at_10 == pytest.approx(by_score.p_at_10, abs=1e-12)
+    assert [c.map for c in whole.scores().per_class] == pytest.approx([c.map for c in by_score.per_class])
+    assert by_score.per_query.mean(axis=1)[2] == pytest.approx(by_score.map)

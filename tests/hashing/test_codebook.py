@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_data import blobs
 
+from sihash import SIH
 from sihash.hashing.codebook import (
     CODEBOOKS,
     improve_words,
     make_codebook,
     new_words,
+    random_codebook,
     random_words,
 )
 
@@ -67,13 +70,58 @@ def test_balance_counts_rows_not_classes():
     assert np.abs(sizes @ by_rows).mean() < 0.6 * np.abs(sizes @ by_classes).mean()
 
 
-def test_random_words_are_balanced_only_with_a_penalty():
-    rng = np.random.RandomState(0)
+@pytest.mark.parametrize("n_classes", range(2, 12))
+def test_random_words_of_even_classes_are_as_even_as_can_be(n_classes):
+    for seed in range(20):
+        words = random_words(64, np.full(n_classes, 50), True, np.random.RandomState(seed))
+        assert (np.abs(words.sum(axis=0)) == n_classes % 2).all()
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=12), st.integers(0, 9))
+def test_random_words_are_even_to_within_one_class(sizes, seed):
+    words = random_words(64, np.array(sizes), True, np.random.RandomState(seed))
+    assert np.abs(np.array(sizes) @ words).max() <= max(sizes)
+
+
+@pytest.mark.parametrize(("balanced", "expected"), [(True, 32 * 10 / 18), (False, 16)])
+def test_distances_of_random_words_are_right_on_the_average(balanced, expected):
+    """Of any two of ten classes: an even column parts them with probability 5/9, a free one with 1/2."""
     sizes = np.full(10, 50)
-    balanced = np.mean([np.abs(random_words(64, sizes, True, rng).sum(axis=0)).mean() for _ in range(20)])
-    free = np.mean([np.abs(random_words(64, sizes, False, rng).sum(axis=0)).mean() for _ in range(20)])
-    assert balanced < 0.5 * free
-    assert free == pytest.approx(2.46, abs=0.2)  # mean |sum of ten fair signs|
+    found = [
+        distances(random_words(32, sizes, balanced, np.random.RandomState(seed))) for seed in range(2000)
+    ]
+    assert np.mean(found, axis=0) == pytest.approx(np.full(45, expected), abs=0.35)  # σ of a mean is 0.06
+
+
+def test_free_random_words_are_fair_signs():
+    rng = np.random.RandomState(0)
+    free = [np.abs(random_words(64, np.full(10, 50), False, rng).sum(axis=0)).mean() for _ in range(20)]
+    assert np.mean(free) == pytest.approx(2.46, abs=0.2)  # mean |sum of ten fair signs|
+
+
+def test_random_words_of_classes_that_join_even_out_the_others():
+    rng = np.random.RandomState(0)
+    known = np.where(rng.uniform(size=(4, 64)) < 0.5, 1, -1).astype(np.int8)
+    added = random_codebook(64, np.full(4, 20), True, rng, known, np.full(4, 20))
+    assert not (known.sum(axis=0) + added.sum(axis=0)).any()
+    lopsided = np.ones((2, 64), np.int8)
+    assert (random_words(64, np.array([30, 10]), True, rng, np.array([50, 50]) @ lopsided) == -1).all()
+
+
+def test_no_two_classes_get_one_random_word():
+    """A small second class evens out the first; a third one that evened it out too would be its double."""
+    rng = np.random.RandomState(0)
+    known = random_words(32, np.array([50, 50]), True, rng)
+    (added,) = random_codebook(32, np.array([20]), True, rng, known, np.array([50, 10]))
+    assert not (added == known).all(axis=1).any()
+
+
+def test_classes_that_join_the_preset_even_out_its_columns():
+    X, y = blobs(240, 6)
+    hasher = SIH.paper(16, 30, random_state=0).fit(X[y < 4], y[y < 4])
+    assert not hasher.codes_.sum(axis=0).any()
+    hasher.add(X[y >= 4], y[y >= 4])
+    assert not hasher.codes_.sum(axis=0).any()
 
 
 def test_hadamard_wastes_no_bit_on_a_constant_column():

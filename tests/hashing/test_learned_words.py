@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 
 from sihash import SIH
+from sihash.hashing import learned_words
 from sihash.hashing.label_sets import words_of_sets
 from sihash.hashing.learned_words import (
     climb,
     crowding,
     explained,
+    learn_many_words,
     learn_words,
     sample_of_classes,
     sample_sums,
@@ -70,6 +72,29 @@ def test_words_that_may_not_move_stay_and_words_are_not_crowded():
     assert crowding(everything, np.arange(40)) < max(2.0, crowding(words, np.arange(40))) + 1e-6
     B = everything.astype(float)
     assert np.trace(B.T @ M @ B) > np.trace(words.astype(float).T @ M @ words)
+
+
+def test_words_of_more_classes_than_are_compared_are_predicted(monkeypatch):
+    """They are easier than random words, near those that were learned, and different from each other."""
+    X, y = made(n_classes=120, spread=0.3)
+    Phi = np.column_stack([X, np.ones(len(X), np.float32)])
+    sums = sample_sums(Phi, y, np.bincount(y), np.eye(120))
+    words = random_words(120, 48)
+    monkeypatch.setattr(learned_words, "MOST_CLASSES", 60)
+    learned = learn_many_words(words, *sums, np.arange(120), np.random.RandomState(0))
+    M, before, after = explained(*sums), words.astype(float), learned.astype(float)
+    assert np.trace(after.T @ M @ after) > 1.5 * np.trace(before.T @ M @ before)
+    assert len(np.unique(learned, axis=0)) > 110
+    some = np.arange(100, 120)
+    changed = learn_many_words(learned, *sums, some, np.random.RandomState(1))
+    np.testing.assert_array_equal(changed[:100], learned[:100])
+
+
+def test_a_label_per_row_is_told_before_it_is_learned():
+    X = np.random.RandomState(0).randn(80, 8).astype(np.float32)
+    with pytest.warns(UserWarning, match=r"label of its own \(80 labels\): is that column ids"):
+        hasher = SIH(16, n_anchors=20, random_state=0).fit(X, np.arange(80))
+    assert len(hasher.kernel_.anchors) == 40  # not one a row
 
 
 def test_a_sample_has_rows_of_every_class():

@@ -9,7 +9,7 @@ from services import TOKEN, application
 
 from sihash.server import tokens
 from sihash.server.guard import PUBLIC, READING_POSTS
-from sihash.server.settings import ServerSettings, is_loopback
+from sihash.server.settings import Limits, ServerSettings, is_loopback
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
@@ -225,9 +225,24 @@ def test_a_damaged_or_short_token_is_an_error(tmp_path):
         tokens.chosen_token("short")
 
 
+@pytest.mark.parametrize(
+    "token", ["schlüssel-für-den-dienst", "sixteen letters ", "\tsixteen letters", "a\nb" * 9]
+)
+def test_a_token_that_no_header_carries_is_refused(token):
+    with pytest.raises(ValueError, match="Expected a token of ASCII letters"):
+        tokens.chosen_token(token)
+
+
+def test_limits_are_given_by_name():
+    assert Limits.given(["image_bytes=5", "body_seconds=3"]) == Limits(image_bytes=5, body_seconds=3)
+    for wrong in ("images=3", "image_bytes", "image_bytes=", "image_bytes=-1", "image_bytes=0", "decoders=²"):
+        with pytest.raises(ValueError, match="limit"):
+            Limits.given([wrong])
+
+
 def test_settings_survive_the_environment(monkeypatch):
     monkeypatch.setenv("SIHASH_SERVICE", "")
-    settings = ServerSettings("/db", "/run", "ab", "::1", ("a.example",))
+    settings = ServerSettings("/db", "/run", "ab", "::1", ("a.example",), limits=Limits(decoders=7))
     settings.store()
     assert ServerSettings.stored() == settings
     assert settings.is_local

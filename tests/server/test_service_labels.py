@@ -100,16 +100,32 @@ def test_adding_and_changing(client):
     before = client.info()
     lists = [["round", "big"], ["new"], []]
     added = client.add_vectors(NEW[:3], lists).added
-    assert [client.item(number).labels for number in added] == [["big", "round"], ["new"], []]
+    assert [client.item(number).labels for number in added] == [("big", "round"), ("new",), ()]
     changed = client.relabel(added[1:], ["star", "new", "star"])
-    assert (changed.relabelled, changed.labels, changed.label) == (added[1:], ["new", "star"], None)
+    assert (changed.relabelled, changed.labels, changed.label) == (added[1:], ("new", "star"), None)
     changed = client.relabel_classes(["new"], ["fresh", "unseen"])
     assert changed.relabelled == added[1:]
-    assert client.item(added[1]).labels == ["fresh", "star", "unseen"]  # what else it had, it keeps
+    assert client.item(added[1]).labels == ("fresh", "star", "unseen")  # what else it had, it keeps
     assert client.relabel(added[:2], "star").label == "star"
-    assert client.relabel(added[:1], []).labels == []
-    assert client.item(added[0]).labels == []
+    assert client.relabel(added[:1], []).labels == ()
+    assert client.item(added[0]).labels == ()
     for _ in range(5):
+        client.undo()
+    assert client.info() == before
+
+
+def test_one_id_or_class_is_a_list_of_one(client):
+    """Not of its letters: "12" is neither 1 nor 2."""
+    before = client.info()
+    assert client.items(classes="star", limit=5) == client.items(classes=["star"], limit=5)
+    found = client.search_vector(NEW[0].tolist(), classes="star")
+    assert {"star" in hit.labels for hit in found.hits} == {True}
+    assert client.relabel(12, "star").relabelled == [12]
+    assert client.remove(12).removed == [12]
+    with pytest.raises(ServiceError, match="No item has the id '12'"):
+        client.remove("12")
+    assert len(client.relabel_classes("star", "new").relabelled) > 20
+    for _ in range(3):
         client.undo()
     assert client.info() == before
 
@@ -120,16 +136,17 @@ def test_an_image_with_labels(in_process, digits):
     [number] = in_process.post("/v1/items?label=3&label=odd&label=3", **send).json()["added"]
     assert in_process.get(f"/v1/items/{number}").json()["labels"] == ["3", "odd"]
     again = in_process.post("/v1/items?label=even&name=again.png", **send).json()
-    conflict = {"name": "again.png", "labels": ["even"], "kept": ["3", "odd"]}
+    conflict = {"name": "again.png", "labels": ["even"], "kept": ["3", "odd"], "label": "even"}
     assert (again["added"], again["conflicts"], again["joined"]) == ([], [conflict], [])
 
 
-def test_a_picture_twice_in_a_batch_has_the_labels_of_both(http):
+def test_a_vector_twice_in_a_batch_is_two_items(http):
     items = [{"vector": NEW[3].tolist(), "label": [label]} for label in ("round", "dusty")]
     answer = http.post("/v1/items/batch", json={"items": items}).json()
-    assert [each["labels"] for each in answer["joined"]] == [["dusty", "round"]]
-    [number] = answer["added"]
-    assert http.get(f"/v1/items/{number}").json()["labels"] == ["dusty", "round"]
+    assert [(each["labels"], each["kept"]) for each in answer["conflicts"]] == [(["dusty"], ["round"])]
+    first, second = answer["added"]
+    assert answer["repeated"] == [second]
+    assert [http.get(f"/v1/items/{id}").json()["label"] for id in (first, second)] == ["round", "dusty"]
 
 
 def test_a_class_goes_and_its_items_stay_where_they_have_another_label(client):
@@ -152,7 +169,8 @@ def test_the_doctor_tells_and_mends_labels(http):
     wrong, conflict = findings["wrong label", 0], findings["conflict", number]
     assert (wrong["items"][0]["labels"], wrong["labels"], wrong["label"]) == (["star"], ["round"], "round")
     assert [item["labels"] for item in conflict["items"]] == [["round"], ["big", "star"]]
-    assert (conflict["labels"], conflict["label"], conflict["remove"]) == (["big", "star"], None, False)
+    assert (conflict["labels"], conflict["label"]) == (["big", "star"], None)
+    assert conflict["mend"] == ["relabel", str(number), "big", "star"]
     order = {"ids": [number], "label": conflict["labels"]}
     assert http.post("/v1/items/relabel", json=order).json()["labels"] == ["big", "star"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import shutil
 import signal
@@ -21,10 +20,10 @@ from services import FIRST_CLASSES, IS_SOAK, N_KNOWN, TOKEN, application, memory
 from sihash.client import Client, ServiceError
 from sihash.database import Database
 from sihash.database.snapshot import Snapshot
-from sihash.server.models import UpdateState
-from sihash.server.settings import THREADS
+from sihash.server.models import UPDATE_STATE, UpdateState
+from sihash.server.settings import THREADS, Limits
 from sihash.server.update_process import Teller, expected_seconds
-from sihash.server.updates import MAX_FOLLOWERS, Updates, write_state
+from sihash.server.updates import Updates, write_state
 
 N_CLIENTS = 64
 LOAD_SECONDS = 60 if IS_SOAK else 4  # at least; the update decides
@@ -67,7 +66,7 @@ def test_an_update_to_its_end(two_workers, digits):
                 assert next(fresh.follow_update()) == last
         wait_for_version(two_workers, version + 1)
         kept = client.versions().versions[-1]
-        assert kept.scores == last.scores
+        assert kept.compared == last.scores
         assert client.undo().undone == "update"
         assert client.info().version == version
         assert client.update(strategy="relearn").state == "done"
@@ -87,8 +86,8 @@ def test_the_limit_of_event_streams_holds_however_many_come_at_once(served):
         return found
 
     found = asyncio.run(statuses(120))
-    assert (found.count(200), found.count(503)) == (MAX_FOLLOWERS, 20)
-    wait_until(lambda: asyncio.run(statuses(MAX_FOLLOWERS)) == [200] * MAX_FOLLOWERS)
+    assert (found.count(200), found.count(503)) == (Limits.followers, 20)
+    wait_until(lambda: asyncio.run(statuses(Limits.followers)) == [200] * Limits.followers)
 
 
 def test_metrics_are_of_all_workers_together(two_workers):
@@ -108,7 +107,7 @@ def test_events_are_server_sent_events(two_workers):
         assert answer.headers["content-type"].startswith("text/event-stream")
         lines = answer.iter_lines()
         assert next(lines) == "event: update"
-        assert UpdateState.model_validate(json.loads(next(lines).removeprefix("data: ")))
+        assert UPDATE_STATE.validate_json(next(lines).removeprefix("data: "))
         assert next(lines) == ""
 
 
@@ -157,12 +156,12 @@ def test_time_left_is_learned_from_earlier_updates(template, tmp_path):
     write_state(path, UpdateState(state="running"))
     teller = Teller(path, {"learning": 0.4, "encoding": 0.4})
     teller.progress("learning", 0.0)
-    wait_until(lambda: (UpdateState.model_validate_json(path.read_bytes()).seconds_left or 0) > 0)
+    wait_until(lambda: (UPDATE_STATE.validate_json(path.read_bytes()).seconds_left or 0) > 0)
     teller.progress("encoding", 0.0)
-    assert 0.5 <= UpdateState.model_validate_json(path.read_bytes()).share < 1
+    assert 0.5 <= UPDATE_STATE.validate_json(path.read_bytes()).share < 1
     teller.end(state="done", share=1.0)
     time.sleep(0.5)
-    assert UpdateState.model_validate_json(path.read_bytes()).state == "done"  # nothing is told after the end
+    assert UPDATE_STATE.validate_json(path.read_bytes()).state == "done"  # nothing is told after the end
     with Database(template) as database:
         assert expected_seconds(database, "incremental") == {}
 

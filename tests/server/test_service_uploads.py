@@ -10,6 +10,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,13 +29,15 @@ from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, application, is_ready, m
 from ports import free_port
 from sihash.features import BadImage
 from sihash.features.images import decode
-from sihash.server import bodies, protocol
-from sihash.server.bodies import MAX_IMAGE, Bodies
-from sihash.server.decoder import UPLOAD_FORMATS, UPLOAD_PIXELS
+from sihash.server.decoder import UPLOAD_FORMATS
+from sihash.server.requests import Bodies
+from sihash.server.run import Config, PunctualProtocol
+from sihash.server.settings import Limits
 from sihash.server.uploads import Allowance, Decoders, TooManyPixels
 
 N_MUTATED = 20_000 if IS_SOAK else 160
 HELD_SECONDS = 30  # an answer that takes longer counts as none
+LIMITS = Limits()
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
@@ -64,7 +68,7 @@ def test_the_decoder_agrees_with_the_library(tmp_path):
     """The same pixels, or a refusal by both: it is the same code, in another process with narrower limits."""
 
     async def run() -> int:
-        decoders = Decoders(str(tmp_path))
+        decoders = Decoders(str(tmp_path), LIMITS)
         await decoders.start()
         agreed = 0
         rng = np.random.default_rng(0)
@@ -74,7 +78,7 @@ def test_the_decoder_agrees_with_the_library(tmp_path):
                 found = await decoders.decode(data)
                 assert (
                     found.tobytes()
-                    == decode(data, formats=UPLOAD_FORMATS, max_pixels=UPLOAD_PIXELS).tobytes()
+                    == decode(data, formats=UPLOAD_FORMATS, max_pixels=LIMITS.image_pixels).tobytes()
                 )
                 agreed += 1
         await decoders.stop()
@@ -83,9 +87,18 @@ def test_the_decoder_agrees_with_the_library(tmp_path):
     assert asyncio.run(run()) >= len(UPLOAD_FORMATS)
 
 
+def test_the_decoder_loads_little():
+    """It forks for every image, and the cost of a fork is that of copying the page tables."""
+    code = (
+        "import sys, sihash.server.decoder\n"
+        "print({'numba', 'scipy', 'sklearn', 'fastapi', 'onnxruntime'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
 def test_a_decoder_that_dies_is_replaced(tmp_path, digits):
     async def run() -> None:
-        decoders = Decoders(str(tmp_path))
+        decoders = Decoders(str(tmp_path), LIMITS)
         await decoders.start()
         os.kill(decoders._process.pid, signal.SIGKILL)
         await decoders._process.wait()
@@ -95,33 +108,31 @@ def test_a_decoder_that_dies_is_replaced(tmp_path, digits):
     asyncio.run(run())
 
 
-def test_what_takes_too_long_is_cut_off(tmp_path, digits, monkeypatch):
+def test_what_takes_too_long_is_cut_off(tmp_path, digits):
     """A child that does not answer is given up, and the next image is decoded."""
-    monkeypatch.setattr("sihash.server.uploads.SECONDS", -1.8)  # a fifth of a second
 
     async def run() -> None:
-        decoders = Decoders(str(tmp_path))
+        decoders = Decoders(str(tmp_path), Limits(decode_seconds=1))
         await decoders.start()
         os.kill(decoders._process.pid, signal.SIGSTOP)
         with pytest.raises(BadImage, match="more time"):
             await decoders.decode(digits[0][0])
         os.kill(decoders._process.pid, signal.SIGCONT)
-        monkeypatch.setattr("sihash.server.uploads.SECONDS", 8)
         assert (await decoders.decode(digits[0][0])).size == (48, 48)
         await decoders.stop()
 
     asyncio.run(run())
 
 
-def test_too_many_images_at_once_are_told_to_wait(in_process, digits, monkeypatch):
+def test_too_many_images_at_once_are_told_to_wait(template, tmp_path, digits):
     """On every route that takes one."""
-    monkeypatch.setattr("sihash.server.uploads.DECODER_SECONDS", 0.01)
-    monkeypatch.setattr(in_process.app.state.service.decoders, "_free", asyncio.Semaphore(0))
     data, image = digits[0][0], {**BEARER, "content-type": "image/png"}
     batch = {"items": [{"image": base64.b64encode(data).decode()}]}
-    answers = [in_process.post("/v1/items/batch", json=batch, headers=BEARER)]
-    for path in ("/v1/search/image", "/v1/classify/image", "/v1/items"):
-        answers.append(in_process.post(path, content=data, headers=image))
+    limits = Limits(decoders=0, decoder_wait_seconds=0.01)
+    with application(template, tmp_path, limits=limits) as http:
+        answers = [http.post("/v1/items/batch", json=batch, headers=BEARER)]
+        for path in ("/v1/search/image", "/v1/classify/image", "/v1/items"):
+            answers.append(http.post(path, content=data, headers=image))
     assert {(one.status_code, one.headers["retry-after"]) for one in answers} == {(503, "1")}
     assert {one.json()["detail"] for one in answers} == {"Too many images at once; try again in a moment."}
 
@@ -149,7 +160,7 @@ def test_pixels_of_a_request_are_counted_together(template, tmp_path, digits):
     images = [data for data, _ in digits[:4]]
     cut = [data[: len(data) // 2] for data in images]
     copy = shutil.copytree(template, tmp_path / "digits")
-    with application(copy, tmp_path, max_pixels=3 * pixels) as client:
+    with application(copy, tmp_path, limits=Limits(request_pixels=3 * pixels)) as client:
 
         def status(batch):
             return client.post("/v1/items/batch", json=_as_batch(batch), headers=BEARER).status_code
@@ -157,22 +168,21 @@ def test_pixels_of_a_request_are_counted_together(template, tmp_path, digits):
         assert [status(images[:3]), status(images[:4])] == [200, 413]
         assert [status(cut[:3]), status([*cut[:3], images[0]])] == [200, 413]
         assert status([*images[:3], b"no image", b""]) == 200
-    with application(copy, tmp_path, max_pixels=pixels - 1) as client:
+    with application(copy, tmp_path, limits=Limits(request_pixels=pixels - 1)) as client:
         image = {**BEARER, "content-type": "image/png"}
         for path in ("/v1/search/image", "/v1/classify/image", "/v1/items"):
             answer = client.post(path, content=images[0], headers=image)
             assert (answer.status_code, "2,303 pixels" in answer.json()["detail"]) == (413, True)
 
 
-def test_images_that_cost_their_decoder_its_life_are_few(tmp_path, digits, monkeypatch):
+def test_images_that_cost_their_decoder_its_life_are_few(tmp_path, digits):
     """Each counts as one of the largest, so a batch of them ends soon."""
-    monkeypatch.setattr("sihash.server.uploads.SECONDS", -1.8)
 
     async def run() -> None:
-        decoders = Decoders(str(tmp_path))
+        decoders = Decoders(str(tmp_path), Limits(decode_seconds=1))
         await decoders.start()
         os.kill(decoders._process.pid, signal.SIGSTOP)
-        allowance = Allowance(2 * UPLOAD_PIXELS)
+        allowance = Allowance(2 * LIMITS.image_pixels)
         for _ in range(2):
             with pytest.raises(BadImage, match="more time"):
                 await decoders.check(digits[0][0], None, allowance)
@@ -204,7 +214,7 @@ def test_a_huge_body_is_refused_before_it_is_sent(served):
         assert b" 413 " in line.recv(200)
 
     def endless():
-        for _ in range(MAX_IMAGE // (1 << 20) + 200):
+        for _ in range(LIMITS.image_bytes // (1 << 20) + 200):
             yield bytes(1 << 20)
 
     before = memory_of(served.process.pid)
@@ -250,11 +260,9 @@ def _part(size, more=True):
     return {"type": "http.request", "body": bytes(size), "more_body": more}
 
 
-def test_a_dripping_body_times_out_and_holds_up_nobody(monkeypatch):
-    monkeypatch.setattr(bodies, "READ_SECONDS", 1)
-
+def test_a_dripping_body_times_out_and_holds_up_nobody():
     async def run():
-        app = Bodies(_echo)
+        app = Bodies(_echo, Limits(body_seconds=1))
         slow = [asyncio.create_task(_answer(app, "/v1/items", [_part(1)])) for _ in range(50)]
         assert await _answer(app, "/v1/items", [_part(10, False)]) == 200
         assert not any(task.done() for task in slow)
@@ -264,12 +272,9 @@ def test_a_dripping_body_times_out_and_holds_up_nobody(monkeypatch):
     asyncio.run(run())
 
 
-def test_all_bodies_together_are_bounded(monkeypatch):
-    monkeypatch.setattr(bodies, "READ_SECONDS", 1)
-    monkeypatch.setattr(bodies, "MAX_HELD", 1000)
-
+def test_all_bodies_together_are_bounded():
     async def run():
-        app = Bodies(_echo)
+        app = Bodies(_echo, Limits(body_seconds=1, held_bytes=1000))
         held = asyncio.create_task(_answer(app, "/v1/items", [_part(900)]))
         await asyncio.sleep(0.05)
         assert await _answer(app, "/v1/items", [_part(200, False)]) == 503
@@ -284,13 +289,11 @@ def test_all_bodies_together_are_bounded(monkeypatch):
 # Connections.
 
 
-def test_silent_and_dripping_connections_are_closed(monkeypatch):
+def test_silent_and_dripping_connections_are_closed():
     """Headers have to be complete in time; meanwhile others are served."""
-    monkeypatch.setattr(protocol, "HEADER_SECONDS", 1.5)
     port = free_port()
-    config = uvicorn.Config(
-        _hello, port=port, http=protocol.PunctualProtocol, lifespan="off", log_level="error"
-    )
+    config = Config(_hello, port=port, http=PunctualProtocol, lifespan="off", log_level="error")
+    config.header_seconds = 1.5
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

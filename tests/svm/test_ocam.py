@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from sihash.svm import solve_multiclass
+from sihash.svm import ocam, solve_multiclass
+from sihash.svm.multiclass_dual import scaled_means
 
 
 def objective(W, B, y, C, s=None):
@@ -165,3 +166,28 @@ def test_what_cannot_be_solved_is_refused_in_a_sentence(change, message):
     arguments = {"B": np.ones((4, 2)), "y": np.array([0, 1, 0, 1]), "C": 1.0} | change
     with pytest.raises(ValueError, match=message):
         solve_multiclass(**arguments)
+
+
+@pytest.mark.parametrize(("rows", "excess"), [(1, 0.01), (5, 0.1)])
+def test_scaled_means_are_near_the_optimum_and_their_bounds_hold(rows, excess):
+    """What stands for the optimum with thousands of classes, on so few that the optimum can be found."""
+    rng = np.random.RandomState(0)
+    B = np.column_stack([np.where(rng.rand(200, 64) < 0.5, -1.0, 1.0), np.ones(200)])
+    y, s = np.arange(200), np.full(200, float(rows))
+    best = solve_multiclass(B, y, 1e-3, tol=1e-3, sample_weight=s)
+    W, upper, lower = scaled_means(B, y, s, 200, 1e-3)
+    T = B @ W.T
+    losses = T - T[y, y][:, None] + 1 - np.eye(200)
+    assert upper == pytest.approx(0.5 * np.sum(W * W) + 1e-3 * s @ losses.max(axis=1))
+    assert lower <= best.upper
+    assert best.lower <= upper <= (1 + excess) * best.upper
+
+
+def test_more_classes_than_passes_can_take(monkeypatch):
+    monkeypatch.setattr(ocam, "MANY_CLASSES", 20)
+    rng = np.random.RandomState(0)
+    B, y = np.where(rng.rand(90, 16) < 0.5, -1.0, 1.0), np.arange(90) % 30
+    found = solve_multiclass(B, y, 1e-3)
+    assert (found.n_steps, found.W.shape) == (1, (30, 16))
+    assert found.lower <= found.upper
+    assert np.mean(np.argmax(B @ found.W.T, axis=1) == y) > 0.5

@@ -9,23 +9,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sihash.cli import data
 from sihash.cli.add import add
-from sihash.cli.benchmark import benchmark
-from sihash.cli.cache import cache
 from sihash.cli.classify import classify
 from sihash.cli.create import create
 from sihash.cli.demo import demo
 from sihash.cli.doctor import doctor
 from sihash.cli.evaluate import evaluate
-from sihash.cli.extract import extract
 from sihash.cli.info import info
 from sihash.cli.maintenance import compact, export, undo, verify
 from sihash.cli.merge import merge
 from sihash.cli.output import all_told
 from sihash.cli.relabel import relabel
 from sihash.cli.remove import remove
-from sihash.cli.reproduce import reproduce
 from sihash.cli.search import search
 from sihash.cli.serve import serve
 from sihash.cli.update import update
@@ -34,7 +29,6 @@ SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],
     "A database": [create, search, classify, add, remove, relabel, update, undo],
     "Care for it": [info, evaluate, doctor, export, verify, compact, merge, serve],
-    "Data and research": [extract, cache, benchmark, reproduce],
 }
 
 
@@ -43,7 +37,6 @@ class Sections(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         names = {heading: [verb.__name__ for verb in verbs] for heading, verbs in SECTIONS.items()}
-        names["Data and research"].append("data")
         for heading, listed in names.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(64)) for name in listed])
@@ -82,7 +75,6 @@ def _about(
 for verbs in SECTIONS.values():
     for verb in verbs:
         app.command()(all_told()(verb))
-app.add_typer(data.app, name="data")
 
 
 def main() -> None:

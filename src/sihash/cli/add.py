@@ -50,10 +50,10 @@ def add(
 
     Searches find them at once; the next `sihash update` learns from them.
 
-    Content that is already there is skipped. A different item under an id that is already there is an error,
-    unless --replace is given. Files that cannot be used are listed on stderr; the exit code is then 3.
-    Content that is already there under a different label is listed too. Content that is in SOURCE twice
-    becomes one item with the labels of both.
+    Images that are already there are skipped. Vectors without ids are all added, also those that equal
+    earlier ones. A different item under an id that is already there is an error, unless --replace is given.
+    Files that cannot be used are listed on stderr; the exit code is then 3. What equals an earlier item with
+    another label is listed too. An image that is in SOURCE twice becomes one item with the labels of both.
 
     Example: sihash add DB more-photos/
     """
@@ -61,7 +61,7 @@ def add(
         raise typer.BadParameter("give --label (one for all items) or --labels (a file), not both.")
     refuse_missing_source(source)
     with phase_bars(progress) as tell, open_database(database) as opened:
-        from sihash.database.label_text import written_labels
+        from sihash.store.labels import written_labels
 
         given: Any = labels if label is None else repeat(written_labels(opened.labels(), label))
         report = opened.add(

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sihash.atomic_file import whole_file
 from sihash.cli.page import answer, document, figure, table
+from sihash.store.atomic_file import whole_file
 
 if TYPE_CHECKING:
     from sihash.cli.demo import Search

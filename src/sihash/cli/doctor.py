@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.atomic_file import whole_file
 from sihash.cli.options import DatabasePath, Json, open_database, with_extension
 from sihash.cli.output import emit, one_line, talk
+from sihash.store.atomic_file import whole_file
 
 if TYPE_CHECKING:
     from sihash.database.findings import Diagnosis, Finding

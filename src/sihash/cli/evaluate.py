@@ -234,7 +234,7 @@ def _open_model(path: Path) -> Any:
     from sihash import modelfile
 
     header, _ = modelfile.read(path)
-    for module in ("sihash.hashing", "sihash.baselines"):
+    for module in ("sihash.hashing", "sihash.research.baselines"):
         found = getattr(importlib.import_module(module), str(header.get("class")), None)
         if found:
             return found.load(path)

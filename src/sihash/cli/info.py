@@ -25,7 +25,7 @@ def info(database: DatabasePath, where: Where = None, as_json: Json = False) -> 
                 "at": version.at,
                 "n_training": version.n_training,
                 "current": version.current,
-                "compared": version.details.get("compared", {}),
+                "compared": version.compared,
             }
             for version in opened.versions()
         ]

@@ -25,7 +25,7 @@ def verify(
 
     Example: sihash verify DB --deleted
     """
-    from sihash.database.catalogue import FILE
+    from sihash.store.catalogue import FILE
 
     if not (database / FILE).exists() and not (database / "segments").exists():
         raise ValueError(f"There is no database at {database}; make one with `sihash create`.")

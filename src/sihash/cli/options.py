@@ -56,7 +56,7 @@ Where = Annotated[
 
 def open_database(path: Path) -> Database:
     """Open a database. A missing one is reported before the imports that take most of a second."""
-    from sihash.database.catalogue import refuse_missing
+    from sihash.store.catalogue import refuse_missing
 
     refuse_missing(path.expanduser().absolute())
     from sihash.database import Database
@@ -66,7 +66,7 @@ def open_database(path: Path) -> Database:
 
 def refuse_database(path: Path) -> None:
     """Report a folder that already holds a database before the slow imports."""
-    from sihash.database.catalogue import FILE
+    from sihash.store.catalogue import FILE
 
     if (path.expanduser() / FILE).exists():
         raise ValueError(f"{path} already holds a database; choose another folder, or use `sihash add`.")
@@ -122,17 +122,21 @@ def class_lines(sizes: dict[Any, int]) -> list[str]:
     ]
 
 
+MOST_LISTED = 20  # conflicts
+
+
 def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool) -> None:
     """Print what was added, list on stderr what was not, and exit with 3 if files were rejected."""
     from sihash.database.answers import label_words
 
     for reject in report.rejected:
         talk(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
-    for conflict in report.conflicts:
+    for conflict in report.conflicts[:MOST_LISTED]:
         here, kept = (one_line(label_words(labels)) for labels in (conflict.labels, conflict.kept))
-        talk(
-            f"same content, different label: {one_line(conflict.name)} is {here} here, {kept} in the database"
-        )
+        name = one_line(conflict.name)
+        talk(f"same content, different label: {name} is {here} here, and {kept} in an earlier item")
+    if len(report.conflicts) > MOST_LISTED:
+        talk(f"same content, different label: {len(report.conflicts) - MOST_LISTED:,} more; see --json")
     for joined in report.joined:
         both = one_line(label_words(joined.labels))
         talk(f"same content twice: {one_line(joined.name)}; the item has both labels: {both}")
@@ -145,12 +149,14 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "rejected": [{"name": reject.name, "reason": reject.reason} for reject in report.rejected],
         "conflicts": [vars(conflict) for conflict in report.conflicts],
         "joined": [vars(joined) for joined in report.joined],
+        "repeated": report.repeated,
     }
     counts = [f"{len(report.added):,} added"]
     counts += [f"{len(report.replaced):,} of them replace others"] if report.replaced else []
     counts += [f"{len(report.skipped):,} already there"] if report.skipped else []
+    counts += [f"{len(report.repeated):,} of them equal to earlier items"] if report.repeated else []
     n_conflicts = len(report.conflicts)
-    counts += [f"{n_conflicts:,} of these with a different label"] if n_conflicts else []
+    counts += [f"{n_conflicts:,} with another label than an equal item"] if n_conflicts else []
     counts += [f"{len(report.joined):,} gave an item another label"] if report.joined else []
     counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
     emit(data, f"{', '.join(counts)}; {text}", as_json)

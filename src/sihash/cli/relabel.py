@@ -42,7 +42,7 @@ def relabel(
     """
     texts, labels = _read(words or [], more or [], bool(classes), none)
     with open_database(database) as opened:
-        from sihash.database.label_text import written_labels
+        from sihash.store.labels import written_labels
 
         known, ids = opened.labels(), [opened.id_of(text) for text in texts]
         wanted = written_labels(known, labels)

@@ -32,7 +32,7 @@ def remove(
     if bool(ids) == bool(classes):
         raise typer.BadParameter("give items with --id, or classes with --class.")
     with open_database(database) as opened:
-        from sihash.database.label_text import written_labels
+        from sihash.store.labels import written_labels
 
         labels = written_labels(opened.labels(), classes or [])
         own = [opened.id_of(text) for text in ids or []]

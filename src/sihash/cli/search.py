@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.atomic_file import whole_file
 from sihash.cli.options import DatabasePath, Json, Where, open_database, refuse_missing_files, with_extension
 from sihash.cli.output import emit, one_line, talk
 from sihash.cli.queries import read_queries
+from sihash.store.atomic_file import whole_file
 
 if TYPE_CHECKING:
     from sihash.database import Database
@@ -61,7 +61,7 @@ def search(
         raise typer.BadParameter("give -k (a number of results) or --radius (all items within it), not both.")
     refuse_missing_files(images or [])
     with open_database(database) as opened:
-        from sihash.database.label_text import written_labels
+        from sihash.store.labels import written_labels
 
         how = {
             "k": k,

@@ -10,7 +10,7 @@ import typer
 
 from sihash.cli.options import open_database
 from sihash.cli.output import talk
-from sihash.server.settings import MAX_REQUEST_PIXELS
+from sihash.server.settings import Limits, ServerSettings, in_address
 
 TOKEN_VARIABLE = "SIHASH_TOKEN"
 
@@ -19,7 +19,10 @@ def serve(
     database: Annotated[Path, typer.Argument(help="A database made by `sihash create`.", metavar="DB")],
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on. Other than on the loopback, reading needs the token too."),
+        typer.Option(
+            envvar="SIHASH_HOST",
+            help="Address to listen on. Other than on the loopback, reading needs the token too.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=1, max=65535, envvar="SIHASH_PORT", help="Port to listen on.")
@@ -34,13 +37,21 @@ def serve(
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
-            help="A host name that browsers may use; repeat for more. With it, reading needs the token too."
+            envvar="SIHASH_ALLOW_HOST",
+            help="A host name that browsers may use; repeat for more. With it, reading needs the token too.",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes that answer.")] = 1,
-    max_pixels: Annotated[
-        int, typer.Option(min=1, help="Limit for the pixels of all images in one request.")
-    ] = MAX_REQUEST_PIXELS,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, envvar="SIHASH_WORKERS", help="Number of processes that answer.")
+    ] = 1,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            envvar="SIHASH_LIMIT",
+            help="A limit, like image_bytes=8000000; repeat for more. Names: docs/service.md.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a database and its page on this machine.
 
@@ -56,13 +67,12 @@ def serve(
         raise typer.BadParameter(
             f"give a token (--token or {TOKEN_VARIABLE}) or ask for a new one (--new-token), not both."
         )
+    limits = Limits.given(limit or ())
     open_database(database).close()  # problems with it are reported here, not by a worker
     try:
         import fastapi  # noqa: F401  # the workers could not report it in one sentence
 
-        from sihash.server.run import run
-        from sihash.server.settings import in_address
-        from sihash.server.sockets import listening
+        from sihash.server.run import listening, run
     except ImportError as error:
         raise ImportError(f"The service needs {error.name}: pip install 'sihash[service]'.") from None
 
@@ -72,7 +82,10 @@ def serve(
     talk(f"{database} is served at {address}")
     if shown:
         talk(f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}")
-    run(str(database.absolute()), sockets, host, token_hash, tuple(allow_host or ()), workers, max_pixels)
+    settings = ServerSettings(
+        str(database.absolute()), "", token_hash, host, tuple(allow_host or ()), limits=limits
+    )
+    run(settings, sockets, workers)
 
 
 def _token(database: Path, chosen: str | None, new: bool) -> tuple[str, str | None]:

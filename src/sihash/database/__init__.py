@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from sihash._lazy import found_when_asked
-from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
+from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
 
 if TYPE_CHECKING:
     from sihash.database.database import Database

@@ -1,24 +1,91 @@
-"""What the methods of a database return."""
+"""What the methods of a database return; the service sends the same as JSON, and the client reads it back.
+
+These are plain dataclasses: a search needs no pydantic. Where pydantic is there, `Answered` and the types
+below tell it what the JSON looks like.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, get_type_hints
 
+import numpy as np
+
+from sihash._typing import Array
 from sihash.datasets import Reject
+from sihash.store.columns import Value as Value
+from sihash.store.ids import Id as Id
+from sihash.store.labels import Label as Label
+from sihash.store.labels import LabelSet as LabelSet
+from sihash.store.labels import only_label
 
-Label = str | int | None
-LabelSet = tuple[str | int, ...]  # of an item: sorted, each once; empty without a label
-Id = str | int
-Value = str | int | float | bool  # in a column
+
+class _Hex:
+    """Bytes are hexadecimal digits in JSON."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        digits = core_schema.str_schema(pattern="^([0-9a-f]{2})*$")
+        return core_schema.no_info_after_validator_function(
+            bytes.fromhex,
+            digits,
+            serialization=core_schema.plain_serializer_function_ser_schema(bytes.hex, return_schema=digits),
+        )
 
 
-def only_label(labels: LabelSet) -> Label:
-    """The label of an item that has exactly one; None where it has none or several."""
-    return labels[0] if len(labels) == 1 else None
+class _Numbers:
+    """An array is a list, of lists where it is a matrix."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        numbers = core_schema.list_schema(core_schema.float_schema())
+        matrix = core_schema.union_schema([numbers, core_schema.list_schema(numbers)])
+        return core_schema.no_info_after_validator_function(
+            np.array,
+            matrix,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                np.ndarray.tolist, return_schema=matrix
+            ),
+        )
+
+
+class _ByLabel:
+    """A number for each label is a list of both, largest first: the names in JSON objects are only text."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        each = {"label": handler.generate_schema(Label), "probability": core_schema.float_schema()}
+        pairs = core_schema.list_schema(
+            core_schema.typed_dict_schema(
+                {name: core_schema.typed_dict_field(kind, required=True) for name, kind in each.items()}
+            )
+        )
+        return core_schema.no_info_after_validator_function(
+            lambda found: {pair["label"]: pair["probability"] for pair in found},
+            pairs,
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda by_label: [
+                    {"label": label, "probability": p}
+                    for label, p in sorted(by_label.items(), key=lambda pair: -pair[1])
+                ],
+                return_schema=pairs,
+            ),
+        )
+
+
+Code = Annotated[bytes, _Hex]
+Numbers = Annotated[Array, _Numbers]
+ByLabel = Annotated[dict[Label, float], _ByLabel]
+STAYS_HERE = {"stays here": True}  # metadata of a field that is not sent
 
 
 def label_words(labels: LabelSet) -> str:
@@ -26,7 +93,28 @@ def label_words(labels: LabelSet) -> str:
     return ", ".join(map(str, labels)) or "no label"
 
 
-class Labelled:
+class Answered:
+    """As JSON, an answer has its fields and its properties, without the fields marked `STAYS_HERE`."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        schema = handler(source)
+        inner = handler.resolve_ref_schema(schema)["schema"]
+        here = {each.name for each in fields(source) if each.metadata == STAYS_HERE}
+        for each in inner["fields"]:
+            if each["name"] in here:
+                each["serialization_exclude"] = True
+        inner["computed_fields"] = [
+            core_schema.computed_field(name, handler.generate_schema(get_type_hints(got.fget)["return"]))
+            for name in dir(source)
+            if isinstance(got := getattr(source, name), property)
+        ]
+        return schema
+
+
+class Labelled(Answered):
     """Something with ``labels``, a tuple. ``label`` is the label if there is exactly one, otherwise None."""
 
     labels: LabelSet
@@ -61,13 +149,13 @@ class Hit(Labelled):
     name: str
     distance: int
     score: float
-    code: bytes
+    code: Code
     why: Why = field(compare=False)  # its last digits depend on the order of sums
     columns: dict[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Answered):
     """The hits of a query, best first, with the model version and the ranking.
 
     ``remark`` says if the query looks like none of the classes.
@@ -75,10 +163,12 @@ class Answer:
 
     version: int
     rank: str
-    query_code: bytes
+    query_code: Code
     hits: list[Hit]
     remark: str | None = None
-    _thumbnail: Callable[[Id], bytes | None] = field(repr=False, compare=False, default=lambda _: None)
+    _thumbnail: Callable[[Id], bytes | None] = field(
+        repr=False, compare=False, default=lambda _: None, metadata=STAYS_HERE
+    )
 
     def _repr_html_(self) -> str:
         cells = "".join(self._cell(hit) for hit in self.hits)
@@ -144,7 +234,7 @@ class Classification:
     version: int
     label: Label
     probability: float
-    probabilities: dict[Label, float]
+    probabilities: ByLabel
     labels: LabelSet = ()
 
 
@@ -152,22 +242,24 @@ class Classification:
 class Item(Labelled):
     """An item. ``path`` is where its file was when it was added, if it came from a folder.
 
-    ``label`` is its label if it has exactly one, otherwise None.
+    ``label`` is its label if it has exactly one, otherwise None. The service does not tell the ``path``.
     """
 
     id: Id
     labels: LabelSet
     name: str
-    path: str | None
     version: int
     sha256: str
-    code: bytes
+    code: Code
     columns: dict[str, Value] = field(default_factory=dict)
+    path: str | None = field(default=None, metadata=STAYS_HERE)
 
 
 @dataclass(frozen=True)
 class LabelConflict(Labelled):
-    """An item that was not added: its content is already there with different labels, ``kept``."""
+    """An item whose content an earlier one has with different labels, ``kept``. An image is not added then;
+    a vector is, as an item with its own labels.
+    """
 
     name: str
     labels: LabelSet
@@ -186,9 +278,10 @@ class JoinedLabels(Labelled):
 class AddReport:
     """Ids of the added items, names of those already there (``skipped``), and files that could not be used.
 
-    ``conflicts`` are skipped items with a different label than in the database. ``joined`` are those whose
-    content came twice in one source with different labels: the item has both. ``replaced`` are the added ids
-    that replaced older items.
+    ``conflicts`` are items with a different label than an earlier one with the same content. ``joined`` are
+    images that came twice in one source with different labels: the item has both. ``replaced`` are the added
+    ids that replaced older items. ``repeated`` are added vectors, without ids of yours, that equal earlier
+    ones.
     """
 
     version: int
@@ -198,6 +291,7 @@ class AddReport:
     replaced: list[Id] = field(default_factory=list)
     conflicts: list[LabelConflict] = field(default_factory=list)
     joined: list[JoinedLabels] = field(default_factory=list)
+    repeated: list[Id] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -277,7 +371,8 @@ class MergeReport:
 class Version:
     """A model version: how and when it was learned, from how many rows, and whether searches use it.
 
-    ``undone`` says that it was undone.
+    ``undone`` says that it was undone. ``seconds`` are those of its phases, ``compared`` its mAP and that of
+    the version before on the same items, as in `UpdateReport`.
     """
 
     number: int
@@ -286,7 +381,20 @@ class Version:
     n_training: int
     current: bool
     undone: bool
-    details: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    compared: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Bits:
+    """How the bits are used: ``balance`` (n_bits,) is the share of items in which each is +1; ``margins``
+    (n_classes × n_bits) the mean signed score of each class, in the order of ``classes``.
+    """
+
+    version: int
+    balance: Numbers
+    classes: list[Label]
+    margins: Numbers
 
 
 @dataclass(frozen=True)

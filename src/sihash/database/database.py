@@ -24,16 +24,17 @@ from sihash.database import (
     exporting,
     inspecting,
     merging,
+    operations,
     originals,
     present,
     reencoding,
     searching,
-    transactions,
     updating,
 )
 from sihash.database.answers import (
     AddReport,
     Answer,
+    Bits,
     Classification,
     CompactReport,
     Evaluation,
@@ -49,23 +50,23 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
-from sihash.database.catalogue import refuse_missing
-from sihash.database.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.database.findings import Diagnosis
-from sihash.database.ids import of_row, plain_id, written
-from sihash.database.inspecting import Bits
-from sihash.database.label_text import joined_labels
+from sihash.database.intake import Nothing, intake_of
 from sihash.database.progress import Progress, silent
 from sihash.database.reader import Reader
-from sihash.database.server_index import reach
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, Nothing, open_source
-from sihash.evaluation import AlternativeScore, Comparison
+from sihash.database.sources import Features, ImageSource, open_source
+from sihash.evaluation import Comparison
 from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
+from sihash.index.served import reach
 from sihash.labels import several
+from sihash.store.catalogue import refuse_missing
+from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
+from sihash.store.ids import of_row, plain_id, written
+from sihash.store.labels import joined_labels
 
 Result = TypeVar("Result")
 
@@ -129,7 +130,8 @@ class Database:
     ) -> Self:
         """Make a database from a source and learn its hash functions.
 
-        ``created_`` of the returned database lists what was skipped and rejected.
+        ``created_`` of the returned database lists what was skipped and rejected. Each row of vectors is an
+        item; without ``ids`` its id is its number.
 
         Parameters
         ----------
@@ -188,7 +190,7 @@ class Database:
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
-        report = transactions.create(
+        report = operations.create(
             root, opened, hasher, n_bits, meta, check_budget(training_rows), progress or silent
         )
         database = cls(root)
@@ -207,7 +209,7 @@ class Database:
         """Combine two databases that share a model in a new one at ``path``, and open it.
 
         They share a model if one began as a copy of the other and neither was updated since. Items in both
-        (the same id, content, label and columns; without an id, the same content) are kept once. Two
+        (the same content, label and columns, and the same id if they have one) are kept once. Two
         different items under one id are refused. Numbers of the second's items change. The report is
         ``merged_`` of the returned database.
         """
@@ -291,7 +293,7 @@ class Database:
         arrays, Pillow images. ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or
         "hamming" (`sihash.ranking.ranker`). Larger scores are better; compare them within one query only.
         ``classes`` restricts the answers to items with one of these labels, ``where`` to those that match
-        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.database.where`).
+        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.store.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
@@ -304,7 +306,7 @@ class Database:
 
     def search_ids(
         self,
-        ids: Iterable[Id],
+        ids: Iterable[Id] | Id,
         *,
         k: int | None = None,
         radius: int | None = None,
@@ -312,8 +314,11 @@ class Database:
         classes: Iterable[Any] | None = None,
         where: str | None = None,
     ) -> list[Answer]:
-        """Search with items of the database as queries; each is left out of its own answer."""
-        numbers = list(ids)
+        """Search with items of the database as queries; each is left out of its own answer.
+
+        Here and below one id or class may stand for a list of one.
+        """
+        numbers = several(ids)
         ask = searching.wanted(k, radius, rank, classes, where)
 
         def work(snapshot: Snapshot) -> list[Answer]:
@@ -360,35 +365,36 @@ class Database:
     ) -> AddReport:
         """Add items. They can be found as soon as this returns; the next update learns from their labels.
 
-        Content that is already there is skipped, unreadable files are rejected; the report lists both.
+        Images that are already there are skipped, unreadable files are rejected; the report lists both.
+        Vectors without ids are all added; ``repeated`` of the report are those that equal earlier items.
         ``ids`` and ``columns`` are as in `create`. An item whose id is already there is skipped if nothing
         differs; otherwise it is refused, or with ``replace`` it replaces the old one. ``prefix`` is put
         before paths that become ids, for a second folder with the same file names.
         """
         opened = open_source(source, labels, names, ids, columns, replace, prefix)
-        return transactions.add(self._reader, opened, progress or silent)
+        return operations.add(self._reader, opened, progress or silent)
 
-    def remove(self, ids: Iterable[Id]) -> RemoveReport:
+    def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:
         """Remove items. As soon as this returns, no search in any process finds them."""
-        return transactions.remove(self._reader, list(ids))
+        return operations.remove(self._reader, several(ids))
 
     def remove_classes(self, labels: Iterable[Any]) -> RemoveReport:
         """Remove one or more classes: an item loses that label, and is removed if it has no other."""
-        return transactions.remove_classes(self._reader, several(labels))
+        return operations.remove_classes(self._reader, several(labels))
 
-    def relabel(self, ids: Iterable[Id], label: Any) -> RelabelReport:
+    def relabel(self, ids: Iterable[Id] | Id, label: Any) -> RelabelReport:
         """Change the label of items, to one label or a list; None removes it. Changes all of them or none.
 
         Searches, filters and evaluations use the new label at once; the next update learns from it.
         """
-        return transactions.relabel(self._reader, list(ids), label)
+        return operations.relabel(self._reader, several(ids), label)
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
-        return transactions.relabel(self._reader, None, label, several(labels))
+        return operations.relabel(self._reader, None, label, several(labels))
 
     def update(
         self,
@@ -413,11 +419,11 @@ class Database:
 
     def undo(self) -> UndoReport:
         """Undo the last add, remove, relabel or update that is not undone yet."""
-        return transactions.undo(self._reader)
+        return operations.undo(self._reader)
 
     def compact(self) -> CompactReport:
         """Free the space of removed items and old versions. Earlier operations can then not be undone."""
-        return transactions.compact(self._reader)
+        return operations.compact(self._reader)
 
     # Looking.
 
@@ -440,7 +446,8 @@ class Database:
                     n_training=n,
                     current=o.version == snapshot.version,
                     undone=o.number in snapshot.log.undone,
-                    details=o.details,
+                    seconds=o.details.get("seconds", {}),
+                    compared=o.details.get("compared", {}),
                 )
                 for o, how, n in about
             ]
@@ -455,7 +462,7 @@ class Database:
         where: str | None = None,
     ) -> list[Item]:
         """Items in order of arrival, optionally of some classes or that match conditions on columns."""
-        labels = None if classes is None else list(classes)
+        labels = None if classes is None else several(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
             some = searching.numbers_allowed(snapshot, labels, where)
@@ -468,7 +475,7 @@ class Database:
         self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
     ) -> list[Item]:
         """Draw items from as many classes as possible; filters as in `items`."""
-        labels = None if classes is None else list(classes)
+        labels = None if classes is None else several(classes)
 
         def work(snapshot: Snapshot) -> list[Item]:
             own = searching.numbers_allowed(snapshot, labels, where)
@@ -516,7 +523,7 @@ class Database:
             place = about.details["place"]
             path = os.path.join(place, name) if place else None
             own = of_row(number, given)
-            out.append(Item(own, label, name, path, about.version, content.hex(), code.tobytes(), said))
+            out.append(Item(own, label, name, about.version, content.hex(), code.tobytes(), said, path))
         return out
 
     def thumbnail(self, id: Id) -> bytes | None:
@@ -590,7 +597,7 @@ class Database:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, AlternativeScore, int]:
+        def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
             return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
 
@@ -601,20 +608,20 @@ class Database:
         opened = open_source(source, labels)
         if isinstance(opened, ImageSource):
             opened.features = self.features
-        blocks = list(opened.blocks(Nothing()))
-        if opened.rejects:
-            first = opened.rejects[0]
+        intake = intake_of(opened, Nothing())
+        blocks = list(opened.blocks(intake))
+        if intake.rejects:
+            first = intake.rejects[0]
             warnings.warn(
-                f"{len(opened.rejects)} queries cannot be used and are left out, for example {first.name}: "
+                f"{len(intake.rejects)} queries cannot be used and are left out, for example {first.name}: "
                 f"{first.reason}.",
                 stacklevel=3,
             )
         if not blocks:
             raise DatabaseError("There are no queries: nothing could be read from the source.")
         X = np.concatenate([block.vectors for block in blocks])
-        joined = opened.joined_labels
         y = [
-            joined.get(content, own)
+            intake.joined_labels.get(content, own)
             for block in blocks
             for content, own in zip(block.contents, block.labels, strict=True)
         ]

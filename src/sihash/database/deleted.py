@@ -18,12 +18,12 @@ from sihash import modelfile
 from sihash._typing import Array
 from sihash.database import training_vectors
 from sihash.database.answers import FileProblem
-from sihash.database.catalogue import FILE, Catalogue
 from sihash.database.inspecting import verify
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.database.writer import strays
 from sihash.hashing.anchor_columns import LOST_SHARE
+from sihash.store.catalogue import FILE, Catalogue
+from sihash.store.writer import strays
 
 COMPACT = "run `sihash compact`"
 UPDATE = "run `sihash update`, then `sihash compact`"
@@ -79,12 +79,12 @@ def _rows(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[FileProblem]:
 def _copies(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> Iterator[FileProblem]:
     """Models and codes of earlier versions, the copy of training vectors, files that nobody names."""
     used = {segment.number: segment.code_version for segment in snapshot.places.segments}
-    for kind, segment, version, file in catalogue.files("version IS NOT NULL"):
+    for kind, segment, version, file in catalogue.files():
         if kind == training_vectors.KIND:
             ids = np.load(root / file.path, mmap_mode="r", allow_pickle=False)["id"]
             if np.isin(ids, snapshot.places.live_ids(), invert=True).any():
                 yield FileProblem(file.path, f"is a copy of vectors, some of removed items; {COMPACT}.")
-        elif version != (used.get(segment) if kind == "codes" else snapshot.version):
+        elif version is not None and version != (used.get(segment) if kind == "codes" else snapshot.version):
             yield FileProblem(file.path, f"belongs to version {version}, not to the one in force; {COMPACT}.")
     for path in strays(root, catalogue):
         name = path.relative_to(root).as_posix()

@@ -10,6 +10,7 @@ from sihash._typing import Array
 from sihash.database.snapshot import Snapshot
 from sihash.database.unseen import BATCH_ITEMS, NEAREST, Neighbours
 from sihash.ranking.score import SAME
+from sihash.ranking.sketch import SKETCH_BYTES
 
 NEAR = 0.1  # of the usual distance to a neighbour: what re-encoding or resizing does to a picture
 CHANCE = 2e-5  # that one of a few neighbours is as near without being a duplicate
@@ -34,7 +35,7 @@ def pairs_of(snapshot: Snapshot, asked: Array, found: list[Neighbours]) -> Pairs
 def _same_vectors(snapshot: Snapshot) -> dict[int, int]:
     """Ids of items with the vector of an earlier one, each with the first that has it."""
     ids = snapshot.places.live_ids()
-    sketches = snapshot.places.sketches(ids).view(np.uint64).reshape(-1)
+    sketches = snapshot.places.sketches(ids, SKETCH_BYTES).view(np.uint64).reshape(-1)
     _, which, counts = np.unique(sketches, return_inverse=True, return_counts=True)
     shared = ids[counts[which.reshape(-1)] > 1]
     seen: dict[bytes, int] = {}

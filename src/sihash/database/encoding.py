@@ -8,9 +8,9 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import n_bytes
-from sihash.database.segments import Segment
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.kernel import row_blocks
+from sihash.store.segments import Segment
 
 if TYPE_CHECKING:
     from sihash.hashing.updatable import UpdatableHashFunctions

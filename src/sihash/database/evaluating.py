@@ -12,16 +12,16 @@ import numpy as np
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.codes import hamming, pack, sign, unpack
-from sihash.database import files, searching
+from sihash.database import searching
 from sihash.database.answers import ClassEvaluation, Evaluation, LabelSet
-from sihash.database.errors import DatabaseError
-from sihash.database.label_table import LabelTable
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.evaluation.comparison import ranked_scores, relevant_to
-from sihash.evaluation.ranked import RankedScores, RankedTally
+from sihash.evaluation.ranked import RankedScores, RankedTally, ranked_scores, relevant_to
 from sihash.ranking import Rank
 from sihash.ranking.ranker import Query
+from sihash.store import files
+from sihash.store.errors import DatabaseError
+from sihash.store.label_table import LabelTable
 from sihash.threads import map_threads
 
 ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask

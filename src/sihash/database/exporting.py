@@ -17,15 +17,15 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from sihash._typing import Array
-from sihash.atomic_file import whole_file
 from sihash.database.answers import LabelSet
-from sihash.database.catalogue import Catalogue
-from sihash.database.columns import Column, Table, joined
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import of_row
-from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
 from sihash.datasets.vectors import LABEL_COLUMNS, NPZ_OWN, PREFIX, VECTOR_COLUMNS
+from sihash.store.atomic_file import whole_file
+from sihash.store.catalogue import Catalogue
+from sihash.store.columns import Column, Table, joined
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import of_row
+from sihash.store.segments import Segment
 
 PARQUET_OWN = ("id", "name", "sha256", "code", *LABEL_COLUMNS, *VECTOR_COLUMNS)
 MOST_TEXT = 1 << 30  # bytes of a column of text in an npz file, where every row takes as much as the longest

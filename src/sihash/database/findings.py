@@ -35,6 +35,11 @@ class Finding(Labelled):
     mend: tuple[str, ...]
     labels: LabelSet = ()
 
+    @property
+    def title(self) -> str:
+        """Its kind, in more words."""
+        return KIND_TITLES[self.kind]
+
     def command(self, database: str) -> str:
         """The shell command that fixes it."""
         verb, *words = self.mend

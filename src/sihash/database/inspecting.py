@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files
-from sihash.database.answers import FileProblem
-from sihash.database.catalogue import FILE, Catalogue
-from sihash.database.errors import CorruptFile, DatabaseError
+from sihash.database.answers import Bits, FileProblem
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import n_waiting
 from sihash.evaluation import bit_statistics
 from sihash.ranking import DEFAULT
+from sihash.store import files
+from sihash.store.catalogue import FILE, Catalogue
+from sihash.store.errors import CorruptFile, DatabaseError
 
 MARGIN_ITEMS = 200  # of each class, to average margins over
-
-
-@dataclass(frozen=True)
-class Bits:
-    """How the bits are used: ``balance`` (n_bits,) is the share of items in which each is +1; ``margins``
-    (n_classes × n_bits) the mean signed score of each class, in the order of ``classes``.
-    """
-
-    version: int
-    balance: Array
-    classes: list[Any]
-    margins: Array
 
 
 def describe(

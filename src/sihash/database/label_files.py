@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from sihash.database.answers import LabelSet
-from sihash.database.errors import DatabaseError
-from sihash.database.label_text import joined_labels, label_sets, printable
 from sihash.datasets.dataset import ColumnChoice
 from sihash.datasets.tables import FILE_COLUMNS, read_cells, read_columns
+from sihash.store.errors import DatabaseError
+from sihash.store.labels import joined_labels, label_sets, printable
 
 _JSON_LINES = (".jsonl", ".ndjson")
 

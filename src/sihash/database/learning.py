@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.database.answers import LabelSet
-from sihash.database.errors import DatabaseError
-from sihash.database.label_table import LabelTable
 from sihash.database.progress import Progress
 from sihash.hashing.report import watched_by
 from sihash.hashing.training_sample import Budget, class_rates, in_sample
+from sihash.ranking import Sketcher
+from sihash.store import files
+from sihash.store.errors import DatabaseError
+from sihash.store.files import MODELS_FOLDER, Written
+from sihash.store.label_table import LabelTable
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
@@ -113,3 +117,29 @@ def update_hasher(
         return hasher.update(*new, remove=gone.tolist()), len(fresh), len(gone)
     except ValueError as error:
         raise DatabaseError(f"The hash functions cannot be updated: {error}") from error
+
+
+def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
+    """The file that says how sketches are made; one for the life of a database."""
+    rows = sketcher.to_array()
+    name = files.unique_name(f"{MODELS_FOLDER}/{0:06d}.sketcher", "npy")
+    return files.write_array(root, name, rows.shape, np.float32, [rows])
+
+
+def write_models(
+    root: Path, hasher: UpdatableHashFunctions, version: int, learned: Array, left_out: Array
+) -> dict[str, Written]:
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
+    classes of the training rows, and some of these with margins as if they had been left out.
+    """
+    stem = f"{MODELS_FOLDER}/{version:06d}"
+    hashes, state = (
+        files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "training-state")
+    )
+    training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
+    return {
+        "hash": files.write_model(root, hashes, hasher, updatable=False),
+        "training-state": files.write_model(root, state, hasher, vectors=False),
+        "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
+        "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
+    }

@@ -17,20 +17,21 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files, segments
 from sihash.database.answers import Id, MergeReport
-from sihash.database.catalogue import SqlRow
-from sihash.database.columns import check_kinds
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import of_row
-from sihash.database.label_table import LabelTable, to_json
+from sihash.database.intake import Present
+from sihash.database.operations import sketch_all
 from sihash.database.present import Collected
 from sihash.database.progress import Progress
-from sihash.database.segments import Segment
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Present
 from sihash.database.updating import training_ids
-from sihash.database.writer import Writer, new_folder, writing
+from sihash.store import files
+from sihash.store.catalogue import SqlRow
+from sihash.store.columns import check_kinds
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import of_row
+from sihash.store.label_table import LabelTable, to_json
+from sihash.store.segments import Segment
+from sihash.store.writer import Writer, new_folder, writing
 
 SERVED = "milvus+"  # before an index on a server, which two databases must not share
 OWN_INDEX = "faiss"
@@ -58,8 +59,8 @@ def merge(root: Path, first: Snapshot, second: Snapshot, progress: Progress) -> 
             progress("merging", k / (len(first.places.segments) + len(second.places.segments)))
             merging.copy(second, segment, there.lacks(second, segment), renumbered=True)
         writer.insert_removed(np.array(merging.dead, dtype=np.int64))
-        for kind, file in _copied_models(first, root):
-            writer.adopt(kind, file, version=None if kind == "sketcher" else first.version)
+        for kind, version, file in _copied_models(first, root):
+            writer.adopt(kind, file, version=version)
         writer.catalogue.make_indexes()
         writer.commit("create", first.version, _details(first, second, merging, there))
         progress("merging", 1.0)
@@ -102,10 +103,9 @@ class _Merging:
             self.n_renumbered += len(items)
         items["class"] = self._class_numbers(source, items["class"])
         if not np.array_equal(source.sketcher.to_array(), self.first.sketcher.to_array()):
-            items["sketch"] = segments.sketch_all(self.first.sketcher, segment.vectors[rows])
+            items["sketch"] = sketch_all(self.first.sketcher, segment.vectors[rows])
         new = self.writer.new_segment(items, [segment.vectors[rows]])
-        file = segments.write_codes(self.writer.root, new.number, self.first.version, segment.codes[rows])
-        self.writer.adopt("codes", file, new.number, self.first.version)
+        self.writer.write_codes(new.number, self.first.version, segment.codes[rows])
         self.writer.add_columns(new, segment.columns.take(rows))
         old = segment.ids[rows][alive].tolist()
         number_of = dict(zip(old, items["id"][alive].tolist(), strict=True))
@@ -140,11 +140,15 @@ def _rows(source: Snapshot, numbers: list[int]) -> list[SqlRow]:
 
 
 class _There:
-    """What the first database has of the second: under the same id, or, of items without one, the same."""
+    """What the first database has of the second: under the same id, or, of items without one, the same.
+
+    Of equal vectors each is an item, so one of the first stands for one of the second.
+    """
 
     def __init__(self, first: Snapshot) -> None:
         self._first = first
         self._known = Collected(first, first.catalogue)
+        self._paired: set[int] = set()  # numbers in the first that stand for vectors of the second
         self.skipped: list[Id] = []
 
     def lacks(self, second: Snapshot, segment: Segment) -> Array:
@@ -157,20 +161,25 @@ class _There:
         alike = self._by_content([row[4] for row in rows if row[5] is None])
         for place, row, own_labels, said in zip(places.tolist(), rows, labels, columns, strict=True):
             own = of_row(row[0], row[5])
-            others = alike.get(row[4], [])
             if row[5] is not None:
                 others = [under[own]] if own in under else []
-            if not others:
-                continue
+            else:
+                others = [each for each in alike.get(row[4], []) if each.number not in self._paired]
             mine = (row[4], own_labels, said)
-            if mine not in [(other.content, other.labels, other.columns) for other in others]:
+            same = [each for each in others if mine == (each.content, each.labels, each.columns)]
+            if same:
+                if row[5] is None and second.holds_vectors:
+                    self._paired.add(row[0] if row[0] in [each.number for each in same] else same[0].number)
+                out[place] = False
+                self.skipped.append(own)
+            elif row[5] is None and second.holds_vectors and row[0] not in [each.number for each in others]:
+                continue
+            elif others:
                 what = f"with the id {own!r}" if row[5] is not None else f"like {row[3]!r} (id {own!r})"
                 raise DatabaseError(
                     f"Both databases have an item {what}, and the two differ in content, label or columns; "
                     "remove one of them, or make them the same, and merge again."
                 )
-            out[place] = False
-            self.skipped.append(own)
         return out
 
     def _by_content(self, contents: list[bytes]) -> dict[bytes, list[Present]]:
@@ -187,13 +196,13 @@ class _There:
         return out
 
 
-def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, files.Written]]:
+def _copied_models(source: Snapshot, root: Path) -> Iterator[tuple[str, int | None, files.Written]]:
     """Copies of what the version in force consists of, beside the segments."""
     where = "segment IS NULL AND (version IS NULL OR version = ?)"
     for kind, _, version, file in source.catalogue.files(where, (source.version,)):
         ending = file.path.rpartition(".")[2]
         name = files.unique_name(f"{files.MODELS_FOLDER}/{version or 0:06d}.{kind}", ending)
-        yield kind, files.write_bytes(root, name, [files.read_checked(source.root, file)])
+        yield kind, version, files.write_bytes(root, name, [files.read_checked(source.root, file)])
 
 
 def _details(first: Snapshot, second: Snapshot, merging: _Merging, there: _There) -> dict[str, Any]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.database.answers import Id, LabelSet
-from sihash.database.catalogue import Catalogue, SqlRow
-from sihash.database.errors import NoSuchItem
-from sihash.database.ids import as_number, folded, of_row, plain_id, twins
-from sihash.database.segments import Places
-from sihash.database.sources import Present
+from sihash.database.intake import Present
+from sihash.store.catalogue import Catalogue, SqlRow
+from sihash.store.errors import NoSuchItem
+from sihash.store.ids import as_number, folded, of_row, plain_id, twins
+from sihash.store.segments import Places
 
 if TYPE_CHECKING:
     from sihash.database.snapshot import Snapshot
@@ -64,7 +64,7 @@ def ids_of_numbers(catalogue: Catalogue, numbers: Sequence[int]) -> list[Id]:
 
 
 class Collected:
-    """See `sihash.database.sources.Known`. The items of a collection that live."""
+    """See `sihash.database.intake.Known`. The items of a collection that live."""
 
     def __init__(self, snapshot: Snapshot, catalogue: Catalogue) -> None:
         self._snapshot, self._catalogue = snapshot, catalogue

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database.label_table import LabelTable, runs
-from sihash.database.segments import Places, Segment
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, ScanIndex
-from sihash.ranking import Ranker, Sketcher, Weights, fit_weights
+from sihash.ranking import Ranker, Sketcher, Weights, fit_weights, nearness
 from sihash.ranking.ranker import Query
 from sihash.ranking.score import ItemLabels
-from sihash.ranking.sketch import SKETCH_BITS
+from sihash.ranking.sketch import SKETCH_BITS, SKETCH_BYTES
+from sihash.store.label_table import LabelTable, runs
+from sihash.store.segments import Places, Segment
 from sihash.threads import map_threads
 
 if TYPE_CHECKING:
@@ -47,11 +47,22 @@ def make_ranker(
         margin_proba=hasher.margin_proba,
         code_proba=hasher.code_proba,
         codes_of=lambda ids: places.codes(ids, n_bytes),
-        sketches_of=places.sketches,
+        sketches_of=lambda ids: places.sketches(ids, SKETCH_BYTES),
         labels_of=lambda ids: positions(places.classes(ids)),
         n_classes=positions.n_classes,
-        cosines_of=lambda query, ids: places.cosines(query, ids, sketcher.mean),
+        cosines_of=lambda query, ids: cosines(places, query, ids, sketcher.mean),
     )
+
+
+def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
+    """Cosines of a vector to those of items, all centred to ``mean``."""
+    out = np.empty(len(ids))
+    towards = nearness.direction(query, mean)
+    for segment, found, rows in places.find_all(ids):
+        part = np.empty(len(rows))
+        nearness.cosines(np.asarray(segment.vectors), rows, mean, towards, part)
+        out[found] = part
+    return out
 
 
 class ClassPositions:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, Thread
 
-from sihash.database.catalogue import Catalogue
-from sihash.database.errors import CorruptFile, DatabaseError
 from sihash.database.snapshot import Snapshot
+from sihash.store.catalogue import Catalogue
+from sihash.store.errors import CorruptFile, DatabaseError
 
 CHECKED_ITEMS = 20_000  # databases up to this size are checked row by row when they are opened
 ATTEMPTS = 5

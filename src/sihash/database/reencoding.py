@@ -11,15 +11,15 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from sihash.database import segments
 from sihash.database.answers import UpdateReport
-from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
-from sihash.database.lock import locked
 from sihash.database.progress import Progress
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import check_in_force
-from sihash.database.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
+from sihash.store import segments
+from sihash.store.catalogue import Catalogue
+from sihash.store.locks import locked
+from sihash.store.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
 
 
 def reencode(root: Path, report: UpdateReport, progress: Progress) -> UpdateReport:

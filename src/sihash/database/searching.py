@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from sihash._typing import Array
-from sihash.checks import check_count
+from sihash.checks import as_numbers, check_count
 from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit, Id, LabelSet, Why
-from sihash.database.catalogue import Catalogue
-from sihash.database.errors import DatabaseError
-from sihash.database.ids import of_row
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, describe, open_source
 from sihash.index.base import check_radius
+from sihash.labels import several
 from sihash.ranking import Found, Rank, Reasons, Weights, check_rank
 from sihash.ranking.ranker import Query
+from sihash.store.catalogue import Catalogue
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import of_row
 from sihash.threads import map_threads
 
 DEFAULT_K = 10
@@ -54,7 +57,7 @@ def wanted(
             k = DEFAULT_K
         if radius is not None:
             check_radius(radius)
-        return Wanted(k, radius, check_rank(rank), None if classes is None else list(classes), where)
+        return Wanted(k, radius, check_rank(rank), None if classes is None else several(classes), where)
     except ValueError as error:
         raise DatabaseError(str(error)) from None
 
@@ -64,27 +67,31 @@ def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
 
     Before a snapshot is held, for images take their time; `fitting` compares their width with those there.
     """
-    if isinstance(queries, np.ndarray) and queries.dtype.kind == "f" and queries.ndim in (1, 2):
-        X = np.atleast_2d(queries).astype(np.float32, copy=False)
-    elif (chosen := features()).name == "none":
+    is_matrix = isinstance(queries, np.ndarray) and queries.dtype.kind in "fc" and queries.ndim in (1, 2)
+    if is_matrix or (chosen := features()).name == "none":
         X = _as_vectors(queries)
     else:
         X = _image_vectors(queries, chosen)
     if not np.isfinite(X).all():
-        raise DatabaseError("A query holds NaN or infinite numbers; leave it out.")
+        raise DatabaseError("A query holds NaN or infinite numbers, or some past 3.4e38; leave it out.")
     return X
 
 
 def _as_vectors(queries: Any) -> Array:
+    if _is_image(queries[0] if isinstance(queries, list | tuple) and queries else queries):
+        raise DatabaseError("This database holds vectors; search for vectors (n × d), not for images.")
     try:
-        X = np.atleast_2d(np.asarray(queries, dtype=np.float32))
-    except (TypeError, ValueError):
-        raise DatabaseError(
-            "This database holds vectors; search for vectors (n × d), not for images."
-        ) from None
+        X = np.atleast_2d(as_numbers(queries, "A query"))
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
     if X.ndim != 2:
         raise DatabaseError(f"Expected vectors (n × d), got an array of shape {X.shape}.")
-    return X
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, and refused
+        return X.astype(np.float32, copy=False)
+
+
+def _is_image(query: Any) -> bool:
+    return isinstance(query, str | bytes | os.PathLike | Image.Image)
 
 
 def _image_vectors(queries: Any, features: Features) -> Array:

@@ -6,24 +6,20 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
-from sihash.database.answers import Id, JoinedLabels, LabelConflict, LabelSet, Value
-from sihash.database.columns import Table, make_table
-from sihash.database.errors import DatabaseError, IdTaken
-from sihash.database.ids import plain_ids
+from sihash.checks import as_numbers
+from sihash.database.answers import Id, LabelSet
+from sihash.database.intake import Intake
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.database.label_text import joined_labels, label_set, label_sets, plain_label, printable
-from sihash.database.segments import rows_of
 from sihash.datasets import NAMED, Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
@@ -31,39 +27,14 @@ from sihash.datasets.tables import is_table
 from sihash.features import extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import row_blocks
+from sihash.labels import several
+from sihash.store.columns import Table, make_table
+from sihash.store.errors import DatabaseError
+from sihash.store.ids import plain_ids
+from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
+from sihash.store.segments import rows_of
 
 THUMBNAIL_PIXELS = 96  # pixels of the longer side
-
-
-@dataclass(frozen=True)
-class Present:
-    """An item that the collection has: its number, and what a source would say of it."""
-
-    number: int
-    id: Id
-    content: bytes
-    labels: LabelSet
-    columns: dict[str, Value]
-
-
-class Known(Protocol):
-    """What the collection had before."""
-
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, LabelSet]:
-        """Which of these it has, with their labels; items with the ids ``but`` left out."""
-
-    def under(self, ids: list[Id]) -> dict[Id, Present]:
-        """The items that it has under these ids; an id too much like one of its own is refused."""
-
-
-class Nothing:
-    """See `Known`. A collection that has nothing yet."""
-
-    def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, LabelSet]:
-        return {}
-
-    def under(self, ids: list[Id]) -> dict[Id, Present]:
-        return {}
 
 
 @dataclass(frozen=True)
@@ -105,7 +76,10 @@ def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> 
 
 @dataclass
 class ItemBlock:
-    """Items in the order of their rows, all lists of one length; ids and thumbnails may be None."""
+    """Items in the order of their rows, all lists of one length; ids and thumbnails may be None.
+
+    ``offsets`` are what is added to the first new number of the collection to get the number of each.
+    """
 
     vectors: Array
     labels: list[LabelSet]
@@ -114,22 +88,19 @@ class ItemBlock:
     thumbnails: list[bytes | None]
     ids: list[Id | None]
     columns: Table
+    offsets: list[int]
 
 
 class Source:
-    """A collection that is read once, from its beginning to its end.
+    """Items that are read once, from the first to the last, and what is said of each of them.
 
-    ``ids`` are the user's, or None where items have only their numbers. Items that come under ids that the
-    user said (``ids_said``) are all kept; of others, such as files of a folder, each content once.
-    ``skipped`` names the items that were there already, or whose content came before in the source. If they
-    have another label here, that is a conflict with the item that was there, which keeps its labels
-    (``conflicts``); but an item of this source gets it, too (``joined``; ``joined_labels`` are its labels
-    then, by content). ``rejects`` are those that cannot be used; ``replaced`` are items of the collection
-    whose ids come again, which is refused unless ``replace``. These, and ``taken_ids``, are complete when
-    `blocks` has come to its end.
+    ``ids`` are the user's (``ids_said``) or the paths of files, or None where items have only their numbers.
+    ``rejects`` are those that cannot be read, as far as it is known before. ``replace`` says that items may
+    take the place of those that have their ids. What becomes of each, an `Intake` decides.
     """
 
     step = "reading"  # what `blocks` does
+    holds_vectors = False
 
     def __init__(self, place: str | None, names: Sequence[str], labels: Sequence[LabelSet]) -> None:
         self.place = place
@@ -137,150 +108,37 @@ class Source:
         self.ids: Sequence[Id] | None = None
         self.ids_said = False
         self.columns = Table(len(names), {})
-        self.replace = False
-        self.skipped: list[str] = []
         self.rejects: list[Reject] = []
-        self.conflicts: list[LabelConflict] = []
-        self.joined: list[JoinedLabels] = []
-        self.joined_labels: dict[bytes, LabelSet] = {}
-        self.replaced: list[Present] = []
-        self.taken_ids: list[Id] = []
-        self._taken: dict[bytes, LabelSet] = {}  # by content
-        self._kept: dict[bytes, LabelSet] = {}  # by content, of what the collection had before
-        self._present: dict[Id, Present] = {}  # of the chunk at hand
+        self.replace = False
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def whole(self) -> Array | None:
-        """After the last block: the matrix of all vectors, if it lies in memory and every row was taken."""
-        return None
-
-    def blocks(self, known: Known) -> Iterator[ItemBlock]:
+    def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
+        """What ``intake`` takes, block by block."""
         raise NotImplementedError
 
-    def _fresh(self, numbers: Sequence[int], contents: list[bytes], known: Known) -> Sequence[int]:
-        """Positions of what is new, the first of equal contents; what comes under an id of the collection is
-        new unless all of it is there already.
-        """
-        if self.ids is not None:
-            return self._fresh_by_id(numbers, contents, known)
-        self._kept.update(known.contents(contents))
-        seen = self._seen(contents)
-        if not seen and len(set(contents)) == len(contents):
-            return range(len(contents))
-        first = {content: k for k, content in reversed(list(enumerate(contents))) if content not in seen}
-        return sorted(first.values())
-
-    def _fresh_by_id(self, numbers: Sequence[int], contents: list[bytes], known: Known) -> Sequence[int]:
-        assert self.ids is not None
-        own = [self.ids[number] for number in numbers]
-        self._present = known.under(own)
-        seen: set[bytes] = set()
-        if not self.ids_said:
-            # What an item has that this source may replace is not there until the item is known to stay.
-            self._kept.update(known.contents(contents, self._replaceable))
-            seen = self._seen(contents)
-        fresh = []
-        for k, (number, id, content) in enumerate(zip(numbers, own, contents, strict=True)):
-            present = self._present.get(id)
-            if present is None:
-                new = self.ids_said or content not in seen
-            else:
-                new = not self._is_there(number, content, present)
-                if not new:
-                    self._kept[content] = present.labels
-            if new:
-                fresh.append(k)
-            seen.add(content)
-        return fresh
-
-    def _seen(self, contents: list[bytes]) -> set[bytes]:
-        return {content for content in contents if content in self._taken or content in self._kept}
-
-    def _is_there(self, number: int, content: bytes, present: Present) -> bool:
-        """Whether an item is what comes under its id. One whose labels come from several files of one content
-        is each of these.
-        """
-        labels = self.labels[number]
-        if not self.ids_said and not self.replace and set(labels) < set(present.labels):
-            labels = present.labels
-        return (content, labels, self.columns.row(number)) == (
-            present.content,
-            present.labels,
-            present.columns,
-        )
-
-    @cached_property
-    def _replaceable(self) -> Set[Id]:
-        """Ids under which items of the collection may be replaced by this source."""
-        return frozenset(self.ids or ()) if self.replace else frozenset()
-
-    def _sort_out(
-        self, numbers: Sequence[int], contents: list[bytes], fresh: Sequence[int], reasons: dict[bytes, str]
-    ) -> Sequence[int]:
-        """The positions among ``fresh`` that are taken. Contents with a reason are rejected, every one of
-        them; the others are skipped.
-        """
-        taken = [k for k in fresh if contents[k] not in reasons] if reasons else fresh
-        self._taken.update((contents[k], self.labels[numbers[k]]) for k in taken)
-        if len(taken) < len(contents):
-            for k in sorted(set(range(len(contents))).difference(taken)):
-                name = self.names[numbers[k]]
-                if contents[k] in reasons:
-                    self.rejects.append(Reject(name, reasons[contents[k]]))
-                else:
-                    self.skipped.append(name)
-                    self._same_content(name, self.labels[numbers[k]], contents[k])
-        if self._present:
-            self._replace([numbers[k] for k in taken])
-        return taken
-
-    def _same_content(self, name: str, labels: LabelSet, content: bytes) -> None:
-        """Tell of what is skipped if it has labels that the item with its content has not."""
-        if content in self._kept:
-            if not set(labels) <= set(self._kept[content]):
-                self.conflicts.append(LabelConflict(name, labels, self._kept[content]))
-        elif not set(labels) <= set(self._taken[content]):
-            both = joined_labels(self._taken[content], labels)
-            self._taken[content] = self.joined_labels[content] = both
-            self.joined.append(JoinedLabels(name, both))
-
-    def _replace(self, numbers: list[int]) -> None:
-        """Note which items of the collection these replace; refused unless the caller wants it."""
-        assert self.ids is not None
-        found = [self._present[self.ids[n]] for n in numbers if self.ids[n] in self._present]
-        if found and not self.replace:
-            raise IdTaken(
-                f"The id {found[0].id!r} is there already, with other content, label or columns; nothing was "
-                "added. Replace it (--replace, replace=True), or give the new item another id; a prefix "
-                "(--prefix, prefix=) makes other ids of paths."
-            )
-        self.replaced += found
-
     def _block(
-        self,
-        numbers: Sequence[int],
-        vectors: Array,
-        contents: list[bytes],
-        thumbnails: list[bytes | None] | None = None,
+        self, intake: Intake, vectors: Array, contents: list[bytes], thumbnails: list[bytes | None]
     ) -> ItemBlock:
-        """What is known of some items, beside their vectors and contents."""
-        if self.ids is not None:
-            self.taken_ids += [self.ids[k] for k in numbers]
+        """The items that were taken last, with what is said of them."""
+        numbers = intake.taken[len(intake.taken) - len(contents) :]
         return ItemBlock(
             vectors,
             [self.labels[k] for k in numbers],
             [self.names[k] for k in numbers],
             contents,
-            [None] * len(numbers) if thumbnails is None else thumbnails,
+            thumbnails,
             [None if self.ids is None else self.ids[k] for k in numbers],
             self.columns.take(np.asarray(numbers, dtype=np.intp)),
+            intake.offsets[len(intake.offsets) - len(contents) :],
         )
 
 
 class VectorSource(Source):
     """Rows of a matrix that has a shape and gives slices: in memory, memory-mapped, or in a table."""
+
+    holds_vectors = True
 
     def __init__(self, X: Any, place: str | None, names: Sequence[str], labels: Sequence[LabelSet]) -> None:
         super().__init__(place, names, labels)
@@ -289,25 +147,25 @@ class VectorSource(Source):
         if not self.width:
             raise DatabaseError("Expected vectors of at least one number, got a matrix without columns.")
 
-    def whole(self) -> Array | None:
-        return self.X if type(self.X) is np.ndarray and not self.skipped and not self.rejects else None
+    def in_memory(self) -> Array | None:
+        """The matrix, if it lies in memory as it can be learned from."""
+        plain = type(self.X) is np.ndarray and self.X.dtype in (np.float32, np.float64)
+        return self.X if plain else None
 
-    def blocks(self, known: Known) -> Iterator[ItemBlock]:
+    def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         for rows in row_blocks(len(self.X), rows_of(self.width)):
             with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
                 X = np.ascontiguousarray(self.X[rows], dtype=np.float32)
             good = np.isfinite(X).all(axis=1)
             for k in np.flatnonzero(~good):
-                self.rejects.append(
-                    Reject(self.names[rows.start + k], "a vector with NaN or infinite numbers")
-                )
-            numbers = (rows.start + np.flatnonzero(good)).tolist()
+                intake.reject(rows.start + k, "a vector with NaN or infinite numbers")
+            places = (rows.start + np.flatnonzero(good)).tolist()
             X = X if good.all() else X[good]
             contents = [hashlib.sha256(row).digest() for row in X]
-            fresh = self._sort_out(numbers, contents, self._fresh(numbers, contents, known), {})
-            if fresh:
-                own = X if len(fresh) == len(X) else X[fresh]
-                yield self._block([numbers[k] for k in fresh], own, [contents[k] for k in fresh])
+            taken = intake.take(places, contents, intake.new(places, contents), {})
+            if taken:
+                own = X if len(taken) == len(X) else X[taken]
+                yield self._block(intake, own, [contents[k] for k in taken], [None] * len(taken))
 
 
 class ImageSource(Source):
@@ -325,22 +183,22 @@ class ImageSource(Source):
     def step(self) -> str:  # type: ignore[override]
         return f"reading: images, {self.features.name.partition(':')[0]} features"
 
-    def blocks(self, known: Known) -> Iterator[ItemBlock]:
+    def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         chosen = self.features.extractor()
         start = 0
         for chunk in chunks(self.images):
-            numbers = range(start, start + len(chunk))
+            places = range(start, start + len(chunk))
             start += len(chunk)
             contents = [content_of(image) for image in chunk]
-            fresh = self._fresh(numbers, contents, known)
-            found, problems = describe([chunk[k] for k in fresh], chosen, self.thumbnails)
-            reasons = {contents[fresh[place]]: reason for place, reason in problems.items()}
-            used = self._sort_out(numbers, contents, fresh, reasons)
-            if used:
+            new = intake.new(places, contents)
+            found, problems = describe([chunk[k] for k in new], chosen, self.thumbnails)
+            reasons = {contents[new[place]]: reason for place, reason in problems.items()}
+            taken = intake.take(places, contents, new, reasons)
+            if taken:
                 yield self._block(
-                    [numbers[k] for k in used],
+                    intake,
                     np.concatenate([vectors for vectors, _ in found]),
-                    [contents[k] for k in used],
+                    [contents[k] for k in taken],
                     [small for _, some in found for small in some],
                 )
 
@@ -409,6 +267,7 @@ def open_source(
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
     opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
     if names is not None:
+        names = several(names)
         if len(names) != len(opened):
             raise DatabaseError(
                 f"Expected one name per item, got {len(names)} names for {len(opened)} items."
@@ -440,11 +299,12 @@ def _open(source: Any, labels: Any, asked: ColumnChoice) -> Source:
     if isinstance(source, str | os.PathLike):
         return _from_path(source, labels, asked)
     opened: Source
-    if isinstance(source, np.ndarray) and source.ndim == 2 and source.dtype != np.uint8:
-        names = [f"row {k}" for k in range(len(source))]
-        opened = VectorSource(_numbers(source), None, names, _labels_for(names, labels))
+    X = _matrix(source)
+    if X is not None:
+        names = [f"row {k}" for k in range(len(X))]
+        opened = VectorSource(X, None, names, _labels_for(names, labels))
     else:
-        images = list(source)
+        images = [source] if _is_one_image(source) else list(source)
         if not images:
             raise DatabaseError("Nothing to add: the source is empty.")
         names = [
@@ -469,10 +329,26 @@ def _take_columns(opened: Source, labels: Any, asked: ColumnChoice) -> None:
         )
 
 
-def _numbers(X: Array) -> Array:
-    if X.dtype.kind not in "fiub":
-        raise DatabaseError(f"Vectors must be a matrix of numbers, one row per item; got {X.dtype}.")
+def _matrix(source: Any) -> Array | None:
+    """Vectors in memory, given as a matrix or as a list of rows; None for anything else."""
+    rows: Any = source if isinstance(source, np.ndarray) and source.ndim == 2 else None
+    if isinstance(source, list | tuple) and source and not isinstance(source[0], Image.Image):
+        rows = source if np.ndim(source[0]) == 1 else None
+    if rows is None or getattr(rows, "dtype", None) == np.uint8:
+        return None
+    try:
+        X = as_numbers(rows, "A matrix of vectors")
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
+    if X.ndim != 2:
+        raise DatabaseError(f"Expected vectors (n × d), one row per item, got an array of shape {X.shape}.")
     return X
+
+
+def _is_one_image(source: Any) -> bool:
+    """A file's content or a picture where a list of them is usual."""
+    is_picture = isinstance(source, np.ndarray) and source.ndim == 3 and source.shape[2] in (3, 4)
+    return is_picture or isinstance(source, bytes | Image.Image)
 
 
 def _readable(images: list[Any]) -> Iterator[Any]:

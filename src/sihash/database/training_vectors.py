@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import files
-from sihash.database.catalogue import Catalogue
-from sihash.database.files import Written
-from sihash.database.segments import Places
+from sihash.store import files
+from sihash.store.catalogue import Catalogue
+from sihash.store.files import Written
+from sihash.store.segments import Places
 
 KIND = "sample"
 FRESH = 0.9  # of the rows to learn from that the copy has, or it is written again

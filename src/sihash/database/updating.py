@@ -19,22 +19,24 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import pack, sign
-from sihash.database import files, kept_versions, learning, segments, training_vectors
+from sihash.database import learning, training_vectors
 from sihash.database.answers import UpdateReport
-from sihash.database.catalogue import Catalogue
 from sihash.database.encoding import Encoder
-from sihash.database.errors import DatabaseError
-from sihash.database.label_table import relevance_labels
-from sihash.database.learning import Training
-from sihash.database.lock import locked
+from sihash.database.learning import Training, write_models
 from sihash.database.progress import Progress
 from sihash.database.ranking import learn_weights, rows_left_out
-from sihash.database.segments import Segment
-from sihash.database.snapshot import Log, Snapshot
-from sihash.database.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, write_models, writing
+from sihash.database.snapshot import Snapshot
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
+from sihash.store import files, kept_versions, segments
+from sihash.store.catalogue import Catalogue
+from sihash.store.errors import DatabaseError
+from sihash.store.label_table import relevance_labels
+from sihash.store.locks import locked
+from sihash.store.log import Log
+from sihash.store.segments import Segment
+from sihash.store.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
 
 if TYPE_CHECKING:
     from sihash.hashing.updatable import UpdatableHashFunctions
@@ -363,7 +365,7 @@ def _switch(
         if training_vectors.KIND in version.models:
             writer.catalogue.delete("files", f"kind = '{training_vectors.KIND}'")  # there is one copy
         for kind, file in version.models.items():
-            writer.adopt(kind, file, version=version.number)
+            writer.adopt(kind, file, version=None if kind == training_vectors.KIND else version.number)
         for number, file in version.codes.items():
             writer.adopt("codes", file, number, version.number)
         n_bytes = sum(file.size for file in version.files)

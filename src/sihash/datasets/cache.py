@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import platformdirs
 
-from sihash.atomic_file import whole_file
 from sihash.datasets.dataset import Dataset, Reject
+from sihash.store.atomic_file import whole_file
 
 LIMIT_GB = 8.0  # of all entries together
 _VERSION = 1  # raise it when the same settings give other features

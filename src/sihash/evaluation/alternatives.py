@@ -1,17 +1,19 @@
 """What one would take if there were no learned codes: the usual ways to search vectors or labels.
 
-An alternative is made from the vectors of a collection (n × d, float32) and, if it needs them, their class
-numbers (−1: no label). It says what it keeps of an item (``bytes_per_item``), scores all items for a block
+An alternative is made from the vectors of a collection (n × d, float32) or their class numbers (−1: no
+label). It says what it keeps of an item (``bytes_per_item``), scores all items for a block
 of queries (``scores``, larger is better), and answers one query as its user would have it do (``first``).
 One that cannot be had here raises `Unavailable` with the reason when it is made.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+import scipy.special
 
 from sihash._typing import Array
 from sihash.codes import as_words, hamming_of_words, n_bytes, pack
@@ -22,9 +24,16 @@ PQ_ROWS = 20_000  # to learn centres from at most
 INDEXED_ROWS = 8192
 
 
+Interval = tuple[float, float]
+
+
 @dataclass(frozen=True)
 class AlternativeScore:
-    """One way to search: what it keeps of an item, how well it answers, how long a query takes."""
+    """One way to search: what it keeps of an item, how well it answers, how long a query takes.
+
+    ``lead_at_1`` and ``lead_at_10`` are intervals of how much higher P@1 and P@10 are than those of the first
+    way compared, query by query; None for that one itself.
+    """
 
     name: str
     bytes_per_item: int
@@ -32,6 +41,8 @@ class AlternativeScore:
     p_at_10: float
     map: float
     ms_per_query: float
+    lead_at_1: Interval | None = None
+    lead_at_10: Interval | None = None
 
 
 class Unavailable(Exception):
@@ -156,41 +167,34 @@ class ProductQuantisation(Alternative):
         return self._index.search(self._padded(query[None]), k)[1][0]
 
 
-class LdaLabel(Alternative):
-    """A linear classifier's label and nothing else: items by how likely their label is for the query.
+class ByClass(Alternative):
+    """A label and nothing else: items by how likely their class is for the query.
 
-    Linear discriminant analysis with one covariance for all classes, shrunk after Ledoit and Wolf.
-    ``learned`` (bool, n) says from which rows it may learn.
+    ``class_scores`` takes queries and gives scores of the classes 0 … K − 1 (n_queries × K), larger is
+    likelier and −∞ for a class that it does not know. ``y`` are the class numbers of the items, −1 for
+    none: these come last.
     """
 
-    name = "LDA's label"
-
-    def __init__(self, X: Array, y: Array, learned: Array) -> None:
-        places = np.flatnonzero(learned & (y >= 0))
-        classes, numbers = np.unique(y[places], return_inverse=True)
-        if len(classes) < 2:
-            raise Unavailable("it takes items of two classes at least to learn from")
-        self._coef, self._intercept = _discriminants(X, places, numbers)
-        # Labels that it could not learn share one more column, which always comes last.
-        column = np.full(max(y.max(), 0) + 2, len(classes))  # the last place is that of −1
-        column[classes] = np.arange(len(classes))
-        self._column = column[y]
+    def __init__(self, name: str, class_scores: Callable[[Array], Array], y: Array) -> None:
+        self.name, self.class_scores = name, class_scores
+        n_classes = int(max(y.max(initial=0), 0)) + 1
+        self._column = np.where(y >= 0, y, n_classes)  # items without a label share one more class
         by_class = np.argsort(self._column, kind="stable")
-        self._items = np.split(
-            by_class, np.searchsorted(self._column[by_class], np.arange(1, len(classes) + 1))
-        )
-        self.bytes_per_item = 1 if len(classes) <= 1 << 8 else 2 if len(classes) <= 1 << 16 else 4
+        self._items = np.split(by_class, np.searchsorted(self._column[by_class], np.arange(1, n_classes + 1)))
+        self.bytes_per_item = 1 if n_classes < 1 << 8 else 2 if n_classes < 1 << 16 else 4
 
-    def classes(self, queries: Array) -> Array:
-        """Scores of the classes (n_queries × n_classes), larger is likelier."""
-        return queries @ self._coef.T + self._intercept
+    def _of_columns(self, queries: Array) -> Array:
+        known = self.class_scores(queries)
+        scores = np.full((len(queries), len(self._items)), -np.inf)
+        width = min(known.shape[1], len(self._items) - 1)
+        scores[:, :width] = known[:, :width]
+        return np.maximum(scores, np.finfo(np.float32).min)
 
     def scores(self, queries: Array) -> Array:
-        last = np.full((len(queries), 1), np.finfo(np.float32).min)
-        return np.concatenate([self.classes(queries), last], axis=1)[:, self._column]
+        return self._of_columns(queries)[:, self._column]
 
     def first(self, query: Array, k: int) -> Array:
-        likeliest, found, n = np.argsort(-self.classes(query[None])[0]), list[Array](), 0
+        likeliest, found, n = np.argsort(-self._of_columns(query[None])[0]), list[Array](), 0
         for number in likeliest:
             found.append(self._items[number][: k - n])
             n += len(found[-1])
@@ -199,39 +203,65 @@ class LdaLabel(Alternative):
         return np.concatenate(found)
 
 
-def _discriminants(X: Array, places: Array, numbers: Array) -> tuple[Array, Array]:
-    """Coefficients and intercepts of linear discriminant analysis, learned from the rows at ``places``."""
-    n, d = len(places), X.shape[1]
-    counts = np.bincount(numbers)
-    blocks = [slice(start, start + INDEXED_ROWS) for start in range(0, n, INDEXED_ROWS)]
-    means, scatter, fourth = np.zeros((len(counts), d)), np.zeros((d, d)), 0.0
-    for rows in blocks:
-        np.add.at(means, numbers[rows], X[places[rows]])
-    means /= counts[:, None]
-    for rows in blocks:
-        Z = (X[places[rows]] - means[numbers[rows]]).astype(np.float32)
-        scatter += Z.T @ Z
-        fourth += float(np.sum(np.sum(Z**2, axis=1, dtype=np.float64) ** 2))
-    if not scatter.any():
-        raise Unavailable("the items of each class are all the same: there is no spread to learn from")
-    covariance = _shrunk(scatter / n, fourth / n, n)
-    centre = counts @ means / n  # scores about it are small numbers, which float32 tells apart
-    coef = scipy.linalg.solve(covariance, (means - centre).T, assume_a="pos").T
-    intercept = np.log(counts / n) - 0.5 * np.sum(coef * (means + centre), axis=1)
-    return coef.astype(np.float32), intercept.astype(np.float32)
+class ByClassThenCosine(Alternative):
+    """Items by the log-probability of their class plus the cosine: a label and the vector of each item."""
+
+    def __init__(self, by_class: ByClass, cosine: Cosine) -> None:
+        self.name = f"{by_class.name} and cosine"
+        self._by_class, self._cosine = by_class, cosine
+        self.bytes_per_item = by_class.bytes_per_item + cosine.bytes_per_item
+
+    def scores(self, queries: Array) -> Array:
+        return self._by_class.scores(queries) + self._cosine.scores(queries)
 
 
-def _shrunk(S: Array, fourth: float, n: int) -> Array:
-    """A covariance of n centred rows moved towards a multiple of the identity, as far as Ledoit and Wolf say.
+def nearest_class_mean(X: Array, y: Array, learned: Array) -> Callable[[Array], Array]:
+    """Scores of classes: the cosine of the centred query with the mean of a class's centred unit vectors.
 
-    ``fourth`` is the mean over the rows of their length to the power of four.
+    ``learned`` (bool, n) says which items may be learned from, as in `linear_discriminants`.
     """
-    d = len(S)
-    mean = np.trace(S) / d
-    spread = np.sum(S**2) / d - mean**2  # squared distance to the multiple of the identity
-    error = (fourth - np.sum(S**2)) / (n * d)  # the part of it that is due to so few rows
-    share = min(error / spread, 1.0) if spread > 0 else 1.0
-    return (1 - share) * S + share * mean * np.eye(d)
+    places = np.flatnonzero(learned & (y >= 0))
+    if not len(places):
+        raise Unavailable("it takes items with a label to learn from")
+    centre = _unit(X[places]).mean(axis=0)
+    means, counts = np.zeros((y.max() + 1, X.shape[1])), np.bincount(y[places], minlength=y.max() + 1)
+    for rows in np.array_split(places, 1 + len(places) // INDEXED_ROWS):
+        np.add.at(means, y[rows], _unit(X[rows]) - centre)
+    means = _unit(means).astype(np.float32)  # of a sum: its direction is that of the mean
+    unknown = np.where(counts > 0, 0, -np.inf)
+    return lambda queries: (_unit(queries) - centre) @ means.T + unknown
+
+
+def linear_discriminants(X: Array, y: Array, learned: Array) -> Callable[[Array], Array]:
+    """Log-probabilities of classes by linear discriminant analysis, with one covariance for all classes.
+
+    The covariance is that of the items about their class means, shrunk as Ledoit and Wolf say (scikit-learn's
+    LDA shrinks every class by itself, which classes of few items do not bear); classes count by their size.
+    """
+    from sklearn.covariance import ledoit_wolf  # takes its time, and searches have no use for it
+
+    places = np.flatnonzero(learned & (y >= 0))
+    classes, numbers = np.unique(y[places], return_inverse=True)
+    if len(classes) < 2:
+        raise Unavailable("it takes items of two classes at least to learn from")
+    counts = np.bincount(numbers)
+    means = np.zeros((len(classes), X.shape[1]))
+    np.add.at(means, numbers, X[places])
+    means /= counts[:, None]
+    residuals = (X[places] - means[numbers]).astype(np.float32)
+    if not residuals.any():
+        raise Unavailable("the items of each class are all the same: there is no spread to learn from")
+    covariance = ledoit_wolf(residuals, assume_centered=True)[0].astype(np.float64)
+    centre = counts @ means / len(places)  # scores about it are small numbers, which float32 tells apart
+    coef = scipy.linalg.solve(covariance, (means - centre).T, assume_a="pos")
+    intercept = np.log(counts / len(places)) - 0.5 * np.sum(coef.T * (means + centre), axis=1)
+
+    def log_proba(queries: Array) -> Array:
+        scores = np.full((len(queries), y.max() + 1), -np.inf)
+        scores[:, classes] = scipy.special.log_softmax(queries @ coef + intercept, axis=1)
+        return scores
+
+    return log_proba
 
 
 def _norms(X: Array) -> Array:

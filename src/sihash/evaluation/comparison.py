@@ -1,7 +1,7 @@
 """Learned codes compared with other methods, on the same data in one run.
 
-All methods get the same queries and items, and one function scores all answers. Ties are broken by a hash of
-the items' content, so storage order does not matter. Times are for one query after the other, in one thread.
+All methods get the same queries and items, and one function scores all answers, query by query, so that
+luck in the choice of queries is the same for all. Times are for one query after the other, in one thread.
 """
 
 from __future__ import annotations
@@ -9,31 +9,36 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from sihash._typing import Array
-from sihash.evaluation.advice import advice, size_words
+from sihash.evaluation.advice import advice, paired_interval, size_words
 from sihash.evaluation.alternatives import (
     Alternative,
     AlternativeScore,
+    ByClass,
+    ByClassThenCosine,
     Cosine,
-    LdaLabel,
     ProductQuantisation,
     RescoredSignBits,
     SignBits,
     Unavailable,
+    linear_discriminants,
+    nearest_class_mean,
 )
-from sihash.evaluation.ranked import RankedScores, RankedTally, in_order
-from sihash.threads import fold_threads, team
+from sihash.evaluation.ranked import RankedScores, ranked_scores
+from sihash.threads import team
 
-BLOCK_SCORES = 1 << 22  # scored at a time by each thread: bounds memory whatever the number of queries
 TIMED_QUERIES = 50
+
+Makers = Iterable[tuple[str, Callable[[], Alternative]]]
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,12 @@ class Comparison:
 
     def advice(self) -> str:
         """One sentence: which method to use."""
-        return advice(self.rows, self.n_queries)
+        return advice(self.rows)
 
 
 def compare(
     own_row: AlternativeScore,
+    own_scores: RankedScores,
     X: Any,
     y: Any,
     queries: Any,
@@ -65,19 +71,20 @@ def compare(
     code_bytes: int,
     *,
     own: Any = None,
+    more: Makers = (),
     note: str = "",
 ) -> Comparison:
     """Compare ``own_row`` with the alternatives.
 
     Parameters
     ----------
-    own_row : AlternativeScore
+    own_row, own_scores : AlternativeScore, RankedScores
         Of the ranking by learned codes, measured on the same items and queries.
     X : array, n × d
         The vectors of the items.
     y : integer array (n,), or bool (n × n_labels)
         Their class numbers, −1 for an item without a label, which is never relevant; or which labels they
-        have, where they may have several. LDA then learns the rarest of an item's labels.
+        have, where they may have several. What predicts labels then learns the rarest of an item's labels.
     queries, query_labels : arrays (n_queries × d and n_queries), or bool (n_queries × n_labels)
         Those that ask, and their class numbers or labels.
     code_bytes : int
@@ -85,6 +92,8 @@ def compare(
     own : integer array (n_queries,), optional
         Which item a query is itself, −1 for none. An item is no answer to itself, and what learns from labels
         learns from no item that asks.
+    more : pairs of a name and a function without arguments
+        Further alternatives, each made by its function when its turn comes.
     note : str
         Handed on.
     """
@@ -95,25 +104,29 @@ def compare(
     _check(X, y, queries, labels, own)
     order = _content_order(X, y)
     X, y, own = X[order], y[order], np.append(np.argsort(order), -1)[own]
-    rows, skipped, scores = [own_row], {}, None
-    for name, make in _alternatives(X, _rarest(y), own, code_bytes):
+    if not own_scores.n_queries:
+        raise ValueError(
+            f"None of the {len(queries)} queries has an item of its class to find; ask with classes that the "
+            "collection has."
+        )
+    measured, skipped = list[tuple[AlternativeScore, RankedScores]](), dict[str, str]()
+    for name, make in chain(_alternatives(X, _rarest(y), own, code_bytes), more):
         try:
             alternative = make()
         except Unavailable as reason:
             skipped[name] = str(reason)
             continue
-        scores = ranked_scores(alternative.scores, y, queries, labels, own)
+        found = ranked_scores(alternative.scores, y, queries, labels, own)
         ms = median_milliseconds(partial(alternative.first, k=10), queries)
-        rows.append(
-            AlternativeScore(name, alternative.bytes_per_item, scores.p_at_1, scores.p_at_10, scores.map, ms)
-        )
-    assert scores is not None  # cosine can always be had
-    if not scores.n_queries:
-        raise ValueError(
-            f"None of the {len(queries)} queries has an item of its class to find; ask with classes that the "
-            "collection has."
-        )
-    return Comparison(tuple(rows), skipped, len(X), scores.n_queries, scores.n_left_out, note)
+        row = AlternativeScore(name, alternative.bytes_per_item, found.p_at_1, found.p_at_10, found.map, ms)
+        measured.append((row, found))
+    n_claims = 2 * len(measured)
+    rows = [own_row]
+    for row, found in measured:
+        at_1, at_10, _ = found.per_query - own_scores.per_query
+        at_1, at_10 = (paired_interval(each, n_claims) for each in (at_1, at_10))
+        rows.append(replace(row, lead_at_1=at_1, lead_at_10=at_10))
+    return Comparison(tuple(rows), skipped, len(X), own_scores.n_queries, own_scores.n_left_out, note)
 
 
 def _check(X: Array, y: Array, queries: Array, labels: Array, own: Array) -> None:
@@ -140,7 +153,19 @@ def _alternatives(
     yield "sign bits", lambda: bits
     yield "sign bits, rescored", lambda: RescoredSignBits(bits, cosine)
     yield f"PQ, {size_words(code_bytes)}", lambda: ProductQuantisation(X, code_bytes)
-    yield "LDA's label", lambda: LdaLabel(X, y, learned)
+    yield (
+        "nearest class mean",
+        lambda: ByClass("nearest class mean", nearest_class_mean(X, y, learned), y),
+    )
+    lda: list[ByClass] = []
+
+    def lda_label() -> ByClass:
+        lda.append(ByClass("LDA's label", linear_discriminants(X, y, learned), y))
+        return lda[0]
+
+    yield "LDA's label", lda_label
+    if lda:
+        yield "LDA's label and cosine", lambda: ByClassThenCosine(lda[0], cosine)
 
 
 def _rarest(y: Array) -> Array:
@@ -153,8 +178,9 @@ def _rarest(y: Array) -> Array:
 def _content_order(X: Array, y: Array) -> Array:
     """An order that follows from what the items are, not from where they are stored, and means nothing.
 
-    Equal items of one class get numbers, so that they do not all come together: which one has which number
-    makes no difference to any score.
+    Product quantisation learns from the first, and rescoring cuts ties off. Equal items of one class get
+    numbers, so that they do not all come together: which one has which number makes no difference to any
+    score.
     """
     seen, digests = Counter[bytes](), []
     for row, label in zip(X, y, strict=True):
@@ -162,39 +188,6 @@ def _content_order(X: Array, y: Array) -> Array:
         digests.append(hashlib.blake2b(content + seen[content].to_bytes(8), digest_size=8).digest())
         seen[content] += 1
     return np.argsort(np.frombuffer(b"".join(digests), dtype=np.uint64), kind="stable")
-
-
-def ranked_scores(
-    scores: Callable[[Array], Array], y: Array, queries: Array, labels: Array, own: Array
-) -> RankedScores:
-    """How well a way to score items ranks them; ``scores`` is asked for blocks of queries.
-
-    Ties keep the order of the items, so that should be one that means nothing. Arguments as in `compare`;
-    with indicators (n × n_labels, bool) as labels, relevant is what has a label in common.
-    """
-    size = max(1, BLOCK_SCORES // len(y))
-    distinct, which = np.unique(y, axis=0, return_inverse=True)
-    which = which.reshape(-1)
-
-    def ranked(start: int) -> tuple[Array, Array, Array]:
-        rows = slice(start, start + size)
-        block = np.array(scores(queries[rows]), dtype=np.float32)
-        relevant = relevant_to(labels[rows], distinct)[:, which]
-        itself = np.flatnonzero(own[rows] >= 0)
-        block[itself, own[rows][itself]] = -np.inf  # in the last place, and not relevant: as if not there
-        relevant[itself, own[rows][itself]] = False
-        return in_order(block, relevant), relevant.sum(axis=1), labels[rows]
-
-    tally = RankedTally()
-    fold_threads(ranked, range(0, len(queries), size), lambda _, block: tally.add(*block))
-    return tally.scores()
-
-
-def relevant_to(asked: Array, y: Array) -> Array:
-    """Which items are relevant to which queries (n_queries × n, bool): the same class, a label in common."""
-    if y.ndim == 2:
-        return asked.astype(np.float32) @ y.T.astype(np.float32) > 0
-    return (asked[:, None] == y) & (y >= 0)
 
 
 def median_milliseconds(answer: Callable[[Array], Any], queries: Array) -> float:

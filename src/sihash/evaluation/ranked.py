@@ -1,66 +1,21 @@
-"""Measures of rankings: by any score, where items that tie count together, or of ranks as they are.
+"""P@1, P@10 and mAP of rankings by any score, or in an order that is made already; by class, too.
 
-`mean_average_precision` and `mean_precision_at` take scores and keep the conventions of `retrieval`.
-`RankedTally` takes an order that is made already, as a search makes it or `in_order`, and tells figures for
-each class.
+Items that score the same have no order: the measures are those of `sihash.evaluation.measures`, expected over
+their orders. So the order in which items are stored means nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.evaluation import measures
+from sihash.threads import fold_threads
 
-
-def mean_average_precision(scores: Array, relevant: Array) -> float:
-    """Mean over the queries of ``Σ_s P(s) · (R(s) − R(s'))`` over their distinct scores s, falling.
-
-    ``scores`` and ``relevant`` (bool) are n_queries × n_items; P and R are of the items that score s or
-    more, s' is the score before. A query with nothing relevant is left out. With minus the Hamming distance
-    as the score this is the mAP of the paper.
-
-    >>> import numpy as np
-    >>> mean_average_precision(np.array([[3, 2, 2, 1]]), np.array([[True, True, False, False]]))
-    0.8333333333333333
-    """
-    found = []
-    for row, own in zip(scores, relevant, strict=True):
-        if own.any():
-            order = np.argsort(-row)
-            last = np.flatnonzero(np.append(np.diff(row[order]) != 0, True))  # of each group of ties
-            hits = np.cumsum(own[order])[last]
-            found.append(np.sum(hits / (last + 1) * np.diff(hits, prepend=0)) / hits[-1])
-    return float(np.mean(found)) if found else float("nan")
-
-
-def mean_precision_at(k: int, scores: Array, relevant: Array) -> float:
-    """Mean over the queries of the relevant share of the first k items, expected over shuffled ties.
-
-    Ties must not be broken by the order of the items: where that follows the classes, it decides the result.
-    """
-    last = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
-    above, tied = scores > last, scores == last
-    share = (tied & relevant).sum(axis=1) / tied.sum(axis=1)
-    hits = (above & relevant).sum(axis=1) + (k - above.sum(axis=1)) * share
-    return float(hits.mean() / k)
-
-
-def in_order(scores: Array, relevant: Array) -> Array:
-    """``relevant`` (bool, n_queries × n_items) put in the order of ``scores``, best first.
-
-    Ties keep the order of the items, so that should be one that means nothing.
-    """
-    # One sort of numbers is several times as fast as an argsort: the score, turned into an integer that
-    # sorts the other way round, then the item's place, then whether it is relevant.
-    bits = (0.0 - scores.astype(np.float32)).view(np.uint32)
-    bits ^= np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
-    keys = bits.astype(np.uint64) << np.uint64(32)
-    keys |= np.arange(scores.shape[1], dtype=np.uint64) << np.uint64(1)
-    keys |= relevant
-    keys.sort(axis=1)
-    return (keys & np.uint64(1)).astype(bool)
+BLOCK_SCORES = 1 << 22  # scored at a time by each thread: bounds memory whatever the number of queries
 
 
 @dataclass(frozen=True)
@@ -79,7 +34,7 @@ class RankedScores:
     """Means over the queries; ``per_class`` in the order of the class numbers.
 
     A query with nothing relevant is left out of all means, but counted in ``n_left_out``. Without any query
-    to ask, the means are NaN.
+    to ask, the means are NaN. ``per_query`` (3 × n_queries) has P@1, P@10 and average precision of each.
     """
 
     p_at_1: float
@@ -88,6 +43,7 @@ class RankedScores:
     n_queries: int
     n_left_out: int
     per_class: tuple[ClassScores, ...]
+    per_query: Array = field(repr=False, compare=False, default_factory=lambda: np.empty((3, 0)))
 
     def worst(self, n: int) -> list[ClassScores]:
         """The ``n`` classes whose queries fare worst: by P@10, then mAP."""
@@ -112,18 +68,21 @@ class RankedTally:
     def add(self, relevant: Array, n_relevant: Array, classes: Array) -> None:
         """Add queries: ``relevant`` (bool, n_queries × n_ranked) says of each what it found, best first.
 
-        The ranking is the caller's, ties included: they must not be broken by the order of the items. It
-        may end early: of the ``n_relevant`` items (n_queries,) that there are to find, those that are not
-        in it count as never found. ``classes`` (n_queries,) are the class numbers of the queries, or say
-        which labels they have (bool, n_queries × n_labels): a query counts for each of its labels.
+        The order is the caller's, ties included. It may end early: of the ``n_relevant`` items (n_queries,)
+        that there are to find, those that are not in it count as never found. ``classes`` (n_queries,) are
+        the class numbers of the queries, or say which labels they have (bool, n_queries × n_labels): a query
+        counts for each of its labels.
         """
-        asked = n_relevant > 0
-        own = classes[asked]
-        queries, numbers = np.nonzero(own) if own.ndim == 2 else (np.arange(len(own)), own)
+        asks = n_relevant > 0
+        self._add(_of_order(relevant[asks], n_relevant[asks]), asks, classes)
+
+    def _add(self, figures: Array, asks: Array, classes: Array) -> None:
+        mine = classes[asks]
+        queries, numbers = np.nonzero(mine) if mine.ndim == 2 else (np.arange(len(mine)), mine)
         self._classes.append((self._n_queries + queries, numbers))
-        self._n_queries += len(own)
-        self._n_left_out += int(np.sum(~asked))
-        self._figures.append(_figures(relevant[asked], n_relevant[asked]))
+        self._n_queries += len(mine)
+        self._n_left_out += int(np.sum(~asks))
+        self._figures.append(figures)
 
     def scores(self) -> RankedScores:
         """Of all queries so far."""
@@ -141,14 +100,76 @@ class RankedTally:
             n_queries=self._n_queries,
             n_left_out=self._n_left_out,
             per_class=tuple(ClassScores(*row) for row in per_class),
+            per_query=figures,
         )
 
 
-def _figures(relevant: Array, n_relevant: Array) -> Array:
-    """P@1, P@10 and average precision of each query (3 × n_queries)."""
+def ranked_scores(
+    scores: Callable[[Array], Array], y: Array, queries: Array, labels: Array, own: Array
+) -> RankedScores:
+    """How well a way to score items ranks them.
+
+    Parameters
+    ----------
+    scores : callable
+        From a block of queries to the scores of all items (n_queries × n_items), larger is better.
+    y : array (n_items,), or bool (n_items × n_labels)
+        Class numbers of the items, −1 for none; or which labels they have: relevant is a label in common.
+    queries, labels : arrays (n_queries × …), and as ``y``
+    own : integer array (n_queries,)
+        Which item a query is itself, −1 for none. An item is no answer to itself.
+    """
+    size = max(1, BLOCK_SCORES // len(y))
+    distinct, which = np.unique(y, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+
+    def scored(start: int) -> tuple[Array, Array, Array]:
+        rows = slice(start, start + size)
+        block = np.array(scores(queries[rows]), dtype=np.float32)
+        relevant = relevant_to(labels[rows], distinct)[:, which]
+        itself = np.flatnonzero(own[rows] >= 0)
+        block[itself, own[rows][itself]] = -np.inf  # in the last place, and not relevant: as if not there
+        relevant[itself, own[rows][itself]] = False
+        asks = np.asarray(relevant.any(axis=1))
+        return _of_scores(block[asks], relevant[asks]), asks, labels[rows]
+
+    tally = RankedTally()
+    fold_threads(scored, range(0, len(queries), size), lambda _, block: tally._add(*block))
+    return tally.scores()
+
+
+def relevant_to(labels: Array, y: Array) -> Array:
+    """Which items are relevant to which queries (n_queries × n, bool): the same class, a label in common."""
+    if y.ndim == 2:
+        return labels.astype(np.float32) @ y.T.astype(np.float32) > 0
+    return (labels[:, None] == y) & (y >= 0)
+
+
+def _of_order(relevant: Array, n_relevant: Array) -> Array:
+    """P@1, P@10 and average precision of each query (3 × n_queries), in the order of the columns."""
     rows, places = np.nonzero(relevant)
     first_of_row = np.searchsorted(rows, np.arange(len(relevant)))
     found = np.arange(1, len(rows) + 1) - first_of_row[rows]  # relevant items so far, each counted in
     precision = np.bincount(rows, found / (places + 1), len(relevant))
     first, ten = relevant[:, :1].sum(axis=1), relevant[:, :10].sum(axis=1)
     return np.stack([first, ten / 10, precision / n_relevant])
+
+
+def _of_scores(scores: Array, relevant: Array) -> Array:
+    """The same by scores, expected over the orders of items that score the same."""
+    # One sort of numbers is several times as fast as an argsort: the score, turned into an integer that
+    # sorts the other way round, then whether the item is relevant.
+    bits = (0.0 - scores.astype(np.float32)).view(np.uint32)
+    bits ^= np.where(bits >> 31, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+    keys = bits.astype(np.uint64) << np.uint64(1)
+    keys |= relevant
+    keys.sort(axis=1)
+    figures = np.empty((3, len(scores)))
+    for column, row in enumerate(keys):
+        last = np.flatnonzero(np.append(np.diff(row >> np.uint64(1)) != 0, True))  # of each group of ties
+        found = np.cumsum(row & np.uint64(1))[last].astype(np.int64)
+        hits, totals = np.diff(found, prepend=0)[None], np.diff(last, prepend=-1)[None]
+        figures[0, column] = measures.precision_at(hits, totals, 1)[0]
+        figures[1, column] = measures.precision_at(hits, totals, 10)[0]
+        figures[2, column] = measures.average_precision_at(hits, totals, len(row))[0]
+    return figures

@@ -7,12 +7,9 @@ The conventions, for every number in this package:
   precision 0.
 - **mAP** is the mean over the queries of ``Σ_ρ P(ρ) · (R(ρ) − R(ρ−1))``, as in the paper. Items at one
   distance count together, so no order among them is assumed.
-- **By rank.** Items at one distance have no order, yet a cut-off at rank k may fall among them. Precision@k
-  and average precision@k are the expected values when each group of ties is shuffled: exact, free of luck.
-  Average precision@k is ``Σ_{i ≤ k} P@i · relevant(i) / min(k, number of relevant items)``. A database
-  of fewer than k items is ranked to its end; precision@k is still divided by k.
-- **NDCG@k** is ``Σ_{i ≤ k} (2^s(i) − 1) / log₂(1 + i)``, with s(i) the number of labels that query and item i
-  have in common, divided by what the best order would have; expected over shuffled ties, too.
+- **By rank.** Precision@k, average precision@k and NDCG@k are expected values over the orders of items at one
+  distance (`sihash.evaluation.measures`). A database of fewer than k items is ranked to its end; precision@k
+  is still divided by k. The gain of an item for NDCG is 2^s − 1, with s the number of labels in common.
 - **Nothing relevant.** A query without a relevant item has no recall; it is left out of all means, but
   counted.
 - **Relevant** means the same label; for items with several labels, at least one label in common.
@@ -31,6 +28,7 @@ import numpy as np
 from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.codes import as_words
+from sihash.evaluation import measures
 from sihash.popcount import popcount
 from sihash.threads import map_threads
 
@@ -153,15 +151,16 @@ class _Sums:
         self.n_queries += int(asked.sum())
         self.n_left_out += int((~asked).sum())
         hits, totals, gains, shared = hits[asked], totals[asked], gains[asked], shared[asked]
-        balls, sizes = np.cumsum(hits, axis=1), np.cumsum(totals, axis=1)
-        precision = balls / np.maximum(sizes, 1)
-        n_relevant = balls[:, -1:]
-        self.average_precision += float((precision * (hits / n_relevant)).sum())
-        self.precision += precision.sum(axis=0)
-        self.recall += (balls / n_relevant).sum(axis=0)
+        balls = np.cumsum(hits, axis=1)
+        self.average_precision += float(measures.average_precision(hits, totals).sum())
+        self.precision += (balls / np.maximum(np.cumsum(totals, axis=1), 1)).sum(axis=0)
+        self.recall += (balls / balls[:, -1:]).sum(axis=0)
         for column, rank in enumerate(k):
-            self.at[:2, column] += _at_rank(hits, totals, balls, sizes, rank)
-            self.at[2, column] += _ndcg(gains, totals, sizes, shared, rank)
+            self.at[:, column] += (
+                measures.precision_at(hits, totals, rank).sum(),
+                measures.average_precision_at(hits, totals, rank).sum(),
+                measures.ndcg_at(gains, totals, shared, rank).sum(),
+            )
 
 
 def _score(
@@ -202,43 +201,6 @@ def _score(
         mAP_at=mAP_at,
         NDCG_at=NDCG_at,
     )
-
-
-def _at_rank(hits: Array, totals: Array, balls: Array, sizes: Array, k: int) -> tuple[float, float]:
-    """Sums over the queries of expected precision@k and expected average precision@k.
-
-    In a group of n ties with r relevant, after N items with H relevant, the item at place i of the group is
-    relevant with probability r/n, and then H + 1 + (i−1)(r−1)/(n−1) of the first N + i items are expected
-    to be (McSherry and Najork, 2008). Summed over the places that lie within rank k, this needs only
-    the harmonic numbers.
-    """
-    before = sizes - totals
-    last = min(k, int(sizes[:, -1].max(initial=0)))  # k itself may be more than an array can hold
-    places = np.clip(last - before, 0, totals)
-    share = hits / np.maximum(totals, 1)
-    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, sizes[:, -1].max(initial=0) + 1))])
-    inverse = harmonic[before + places] - harmonic[before]  # Σ 1 / (N + i)
-    others = (hits - 1) / np.maximum(totals - 1, 1)
-    gained = share * ((balls - hits + 1) * inverse + others * (places - (before + 1) * inverse))
-    average_precision = gained.sum(axis=1) / np.minimum(last, balls[:, -1])
-    return float((share * places).sum() / k), float(average_precision.sum())
-
-
-def _ndcg(gains: Array, totals: Array, sizes: Array, shared: Array, k: int) -> float:
-    """The sum over the queries of expected NDCG@k: each place of a group of ties has its mean gain."""
-    n = int(sizes[:, -1].max(initial=0))
-    last = min(k, n)
-    discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(1 + np.arange(1, n + 1)))])
-
-    def gained(mean_gains: Array, counts: Array, ends: Array) -> Array:
-        """Σ of discounted gains over the first ``last`` places, of groups that end at ``ends``."""
-        before = np.minimum(ends - counts, last)
-        return (mean_gains * (discounts[np.minimum(ends, last)] - discounts[before])).sum(axis=1)
-
-    found = gained(gains / np.maximum(totals, 1), totals, sizes)
-    best = shared[:, ::-1]  # the most labels in common first
-    ideal = gained(np.exp2(np.arange(best.shape[1])[::-1]) - 1, best, np.cumsum(best, axis=1))
-    return float((found / ideal).sum())
 
 
 @numba.njit(nogil=True, cache=True)

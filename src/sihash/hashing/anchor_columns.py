@@ -43,7 +43,7 @@ def follow_classes(
     have = np.bincount(kernel.anchor_classes[_alive(training)], minlength=len(sizes))
     shares = np.zeros_like(sizes)
     there = np.flatnonzero(sizes)
-    shares[there] = shares_of_classes(sizes[there], min(n_anchors, int(sizes.sum())))
+    shares[there] = shares_of_classes(sizes[there], min(n_anchors, int(sizes.sum())), there)
     too_many, too_few = have > SLACK * shares, SLACK * have < shares
     wanted = np.where(too_many | too_few, shares, have)
     stays = _kept(training, wanted)

@@ -13,6 +13,7 @@ from sihash.threads import map_threads
 
 CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
+N_DRAWS = 8  # of random words, until no two classes have the same
 PATIENCE = 8  # tries in vain, as a multiple of the moves there are, until words count as settled
 # What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
 NEW_WORD_BALANCE = 0.005
@@ -23,13 +24,13 @@ def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.
 
     ``sizes`` counts the rows of each class, for bits that are to be ``balanced`` over the rows.
     ``kind`` is "separated" (random words improved until they are far apart, their columns balanced and
-    distinct), "random" (the paper's: balanced columns are likelier if that counts), "hadamard" (columns of
+    distinct), "random" (the paper's, see `random_words`), "hadamard" (columns of
     a Sylvester–Hadamard matrix), or an array of words.
     """
     if isinstance(kind, np.ndarray | list | tuple):
         return _given_words(np.asarray(kind), n_bits, len(sizes))
     if kind == "random":
-        return random_words(n_bits, sizes, balanced, rng)
+        return random_codebook(n_bits, sizes, balanced, rng)
     if kind == "hadamard":
         return hadamard_words(n_bits, sizes, rng)
     if kind == "separated":
@@ -52,28 +53,65 @@ def _given_words(words: Array, n_bits: int, n_classes: int) -> Array:
     return words.astype(np.int8)
 
 
-def random_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
-    """Random strings; with ``balanced``, drawn class after class so that an even column is likelier.
+def random_codebook(
+    n_bits: int,
+    sizes: Array,
+    balanced: bool,
+    rng: np.random.RandomState,
+    known: Array | None = None,
+    known_sizes: Array | None = None,
+) -> Array:
+    """The paper's words: random, and with ``balanced`` drawn so that the columns come out even.
 
-    The chance of +1 falls with the surplus of +1 among the rows drawn before; large classes first, so
-    that small ones can still even out a column.
+    For classes that join the ``known`` words, whose columns they even out. Words are drawn again if two
+    classes have the same, as the only even words for a class may be those of another; in the end freely.
+    """
+    known = np.empty((0, n_bits), np.int8) if known is None else known
+    surplus = np.zeros(n_bits) if known_sizes is None else np.asarray(known_sizes, dtype=float) @ known
+    best, most = np.empty((0, n_bits), np.int8), -1
+    for attempt in range(2 * N_DRAWS):
+        words = random_words(n_bits, sizes, balanced and attempt < N_DRAWS, rng, surplus)
+        n_distinct = len(np.unique(np.concatenate([known, words]), axis=0))
+        if n_distinct > most:
+            best, most = words, n_distinct
+        if most == len(known) + len(words):
+            break
+    return best
+
+
+def random_words(
+    n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState, surplus: Array | float = 0.0
+) -> Array:
+    """Random strings; with ``balanced`` drawn one class after the other, so that columns become even.
+
+    The paper's "sequential sampling procedure where balanced codes have a higher probability". Classes come
+    in random order. With R rows in the classes still to come, this one included, and a surplus s of +1 over
+    −1 in the rows before, a bit is +1 with probability (R − s) / 2R: what is owed is shared out evenly.
+    ``surplus`` is that of rows which have their words already.
     """
     weight = np.asarray(sizes, dtype=float)
     draws = rng.uniform(size=(len(weight), n_bits))
-    return _draw_words(draws, weight, np.argsort(-weight, kind="stable"), balanced)
+    if not balanced:
+        return np.where(draws < 0.5, 1, -1).astype(np.int8)
+    return _draw_even_words(draws, weight, rng.permutation(len(weight)), np.zeros(n_bits) + surplus)
 
 
 @numba.njit(cache=True)
-def _draw_words(draws: Array, weight: Array, order: Array, balanced: bool) -> Array:
-    c, n_bits = draws.shape
-    words = np.empty((c, n_bits), np.int8)
-    surplus = np.zeros(n_bits)
-    for i in range(c):
-        k = order[i]
-        for j in range(n_bits):
-            plus = 1 / (1 + np.exp(4.0 * surplus[j] / weight[k])) if balanced else 0.5
-            words[k, j] = 1 if draws[i, j] < plus else -1
+def _draw_even_words(draws: Array, weight: Array, order: Array, surplus: Array) -> Array:
+    words = np.empty(draws.shape, np.int8)
+    rest, largest = weight.sum(), weight.max()
+    for k in order:
+        after = rest - weight[k]
+        for j in range(draws.shape[1]):
+            plus = (rest - surplus[j]) / (2 * rest)
+            # A sign that the classes to come cannot even out to within the largest class is not taken.
+            if surplus[j] + weight[k] > after + largest:
+                plus = 0.0
+            elif surplus[j] - weight[k] < -after - largest:
+                plus = 1.0
+            words[k, j] = 1 if draws[k, j] < plus else -1
             surplus[j] += weight[k] * words[k, j]
+        rest = after
     return words
 
 
@@ -172,7 +210,7 @@ def _best(starts: list[tuple[Array, int]], sizes: Array, movable: Array, balance
     def improve(start: tuple[Array, int]) -> float:
         words, seed = start
         improve_words(words, sizes, movable, balance, seed)
-        return _crowding(words)
+        return _crowding(words) if len(starts) > 1 else 0.0
 
     return starts[int(np.argmin(map_threads(improve, starts)))][0]
 
@@ -186,15 +224,18 @@ def improve_words(words: Array, sizes: Array, movable: Array, balance: float, se
     balanced as it is. No move makes a column equal to another one, or to its opposite.
     """
     c, n_bits = words.shape
+    n_moves = len(movable) ** 2 * n_bits
+    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
+    if n_tries < len(movable):  # of thousands of words so few tries change nothing
+        return
     soft = _softness(n_bits)
     cost_of = np.exp(np.arange(-n_bits, n_bits + 1) / soft)  # by inner product + n_bits
     weight = np.asarray(sizes, dtype=float) / np.mean(sizes)
     # At balance 1, a column off by one average class costs about as much as c pairs at the usual distance.
     price = balance * c
-    V = words.astype(np.int64)
-    n_moves = len(movable) ** 2 * n_bits
-    n_tries, patience = int(min(30 * n_moves, 3e7 / c)), PATIENCE * n_moves
-    _try_moves(V, V @ V.T, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
+    V, floats = words.astype(np.int64), words.astype(np.float32)
+    products = (floats @ floats.T).astype(np.int64)  # of whole numbers: 100 times as long
+    _try_moves(V, products, weight, np.asarray(movable), cost_of, price, n_tries, patience, seed)
     words[movable] = V[movable].astype(np.int8)
 
 

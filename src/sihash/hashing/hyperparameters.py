@@ -17,6 +17,11 @@ MOST_BITS = 4096
 # Words that are chosen far apart and balanced stay: rows that left them, to balance a bit after classes came
 # or went, took up to five rounds and gained nothing. Rows leave words that are random, as in the paper.
 LASTING_WORDS = ("learned", "separated")
+# The SVMs of data that separate well have next to no loss, and their codes are done long before that is
+# exact: for the smoothed solver an objective counts at least this share of F(0) = C n. With tol = 0.006 mAP
+# on rows held out is then within 0.0015 of a tight solve on CIFAR-10, MNIST, Tiny-ImageNet-200 and CLINC150
+# (docs/solver.md).
+LEAST_OBJECTIVE = 0.5
 SMALLEST_TOL = 1e-9  # products in float32 do not certify much less
 
 
@@ -41,8 +46,18 @@ class Hyperparameters:
     max_iter: int
     tol: float
     method: Method
-    codes_move: bool  # whether rows may leave the word of their class (eq. 2)
+    words: str  # where words come from: "learned", "separated", "random", "hadamard", or "given"
     training_rows: Budget
+
+    @property
+    def least_objective(self) -> float:
+        """What an SVM's objective counts for at least, as a share of F(0), where its gap is a share of it."""
+        return LEAST_OBJECTIVE if self.method == "smooth" else 0.0
+
+    @property
+    def codes_move(self) -> bool:
+        """Whether rows may leave the word of their class (eq. 2)."""
+        return self.words not in LASTING_WORDS
 
     @classmethod
     def checked(
@@ -76,6 +91,6 @@ class Hyperparameters:
         if solver not in ("auto", "smooth", "ocas"):
             raise ValueError(f"solver must be 'auto', 'smooth' or 'ocas', got {solver!r}.")
         method: Method = "ocas" if solver == "ocas" else "smooth"
-        moves = not (isinstance(codebook, str) and codebook in LASTING_WORDS)
+        words = codebook if isinstance(codebook, str) else "given"
         budget = check_budget(training_rows)
-        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, moves, budget)
+        return cls(int(n_bits), C_x, C_b, lam, gamma, int(max_iter), tol, method, words, budget)

@@ -34,6 +34,7 @@ RIDGE_SHARE = 1e-5  # λ, as a share of the trace of ΦᵀΦ
 CROWDED = 2.0  # mean fourth power of the words' products at most, in units of m²
 FIRST_MU, N_HALVINGS = 16.0, 8  # μ at first, in units of M's mean row sum, for one class; falls with √K
 N_SWEEPS = 5  # over all words, for each μ
+MOST_CLASSES = 2000  # whose words are compared with each other
 SETTLED_BITS = 0.005  # share of the bits that flip in a sweep that is the last
 
 
@@ -57,7 +58,7 @@ def learned_codebook(
     Phi = kernel(rows.X[some].astype(np.float32, copy=False))
     set_sizes = np.bincount(rows.sets, minlength=len(label_sets.members))
     sums = sample_sums(Phi, rows.sets[some], set_sizes, label_sets.shares(len(sizes)))
-    return learn_words(words, explained(*sums), np.arange(len(words)), rng)
+    return learn_many_words(words, *sums, np.arange(len(words)), rng)
 
 
 def learn_new_words(training: TrainingState, fresh: Array, rng: np.random.RandomState) -> None:
@@ -69,9 +70,9 @@ def learn_new_words(training: TrainingState, fresh: Array, rng: np.random.Random
     shares = training.sets.shares(len(training.labels))[live][:, table.sets].astype(np.float32)
     (sums,) = svms.rows.total(_class_sums, shares.tocsc())
     movable = np.flatnonzero(np.isin(live, fresh))
-    M = explained(svms.current_gram().matrix, sums)
+    gram = svms.current_gram().matrix
     words = np.zeros((len(training.labels), table.words.shape[1]), np.int8)
-    words[live] = learn_words(training.class_words(live), M, movable, rng)
+    words[live] = learn_many_words(training.class_words(live), gram, sums, movable, rng)
     changed = training.sets.hold(table.sets, fresh).any(axis=1)
     sets = [list(training.sets.members[s]) for s in table.sets[changed]]
     table.replace(np.flatnonzero(changed), np.array([words_of_sets(words[own]) for own in sets]))
@@ -118,11 +119,39 @@ def sample_sums(Phi: Array, sets: Array, sizes: Array, shares: Any) -> tuple[Arr
 
 def explained(gram: Array, sums: Array) -> Array:
     """M, from ΦᵀΦ and the sums of Φ by class, less what a constant explains."""
-    gram = gram.astype(np.float64)
-    gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
-    M = sums @ cho_solve(cho_factor(gram, lower=True, check_finite=False), sums.T, check_finite=False)
+    M = sums @ cho_solve(_factor(gram), sums.T, check_finite=False)
     total = M.sum(axis=0)
     return M - np.outer(total, total) / total.sum()
+
+
+def _factor(gram: Array) -> Any:
+    """The Cholesky factor of ΦᵀΦ + λI."""
+    gram = gram.astype(np.float64)
+    gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
+    return cho_factor(gram, lower=True, check_finite=False)
+
+
+def learn_many_words(
+    words: Array, gram: Array, sums: Array, movable: Array, rng: np.random.RandomState
+) -> Array:
+    """`learn_words` for up to `MOST_CLASSES`, whose products with each other fit into memory and time.
+
+    With more, so many are drawn, ``movable`` ones first. The other movable ones get the bits that ridge
+    regression on the words of these predicts for them, as many +1 as −1.
+    """
+    if len(words) <= MOST_CLASSES:
+        return learn_words(words, explained(gram, sums), movable, rng)
+    others = np.setdiff1d(np.arange(len(words)), movable)
+    drawn = np.sort(np.r_[rng.permutation(movable), rng.permutation(others)][:MOST_CLASSES])
+    can_move = np.flatnonzero(np.isin(drawn, movable))
+    words = words.copy()
+    words[drawn] = learn_words(words[drawn], explained(gram, sums[drawn]), can_move, rng)
+    rest = np.setdiff1d(movable, drawn)
+    if len(rest):
+        weights = cho_solve(_factor(gram), sums[drawn].T @ words[drawn], check_finite=False)
+        predicted = sums[rest] @ weights
+        words[rest] = np.where(predicted > np.median(predicted, axis=0), 1, -1)
+    return words
 
 
 def learn_words(words: Array, M: Array, movable: Array, rng: np.random.RandomState) -> Array:

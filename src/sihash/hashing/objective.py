@@ -26,13 +26,13 @@ class Objective:
         return self.multiclass + self.binary + self.balance
 
 
-def multiclass_svm(W: Array, scores: Array, own: Array, counts: Array, C_b: float) -> float:
-    """``½ Σ_k ‖w_kᵇ‖² + Cᵇ Σ_i ξ_iᵇ`` (Crammer and Singer) over rows that stand for ``counts`` each.
-
-    ``scores`` are rows × classes, ``own`` is each row's class, as a row of ``W``.
-    """
-    losses = scores - scores[np.arange(len(own)), own][:, None] + (np.arange(len(W)) != own[:, None])
-    return float(0.5 * np.sum(W * W) + C_b * counts @ losses.max(axis=1))
+def multiclass_losses(scores: Array, own: Array) -> Array:
+    """``ξ_iᵇ`` (Crammer and Singer) of rows with ``scores`` (rows × classes), whose classes are ``own``."""
+    scores = scores.copy()
+    rows = np.arange(len(own))
+    right = scores[rows, own]
+    scores[rows, own] -= 1
+    return scores.max(axis=1) - right + 1
 
 
 def objective(

@@ -11,7 +11,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.hashing.class_sample import joined
-from sihash.hashing.codebook import every_split_fits, new_words
+from sihash.hashing.codebook import every_split_fits, new_words, random_codebook
 from sihash.hashing.learned_words import learn_new_words
 from sihash.hashing.row_labels import RowLabels
 from sihash.hashing.training_sample import class_rates, in_sample
@@ -67,11 +67,10 @@ def _keys_and_classes(block: Block) -> tuple[Array, Array, Array]:
     return block["key"].copy(), block["y"].copy(), block["pair"].copy()
 
 
-def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, learned: bool = False) -> None:
+def join(training: TrainingState, new: NewRows, rng: np.random.RandomState) -> None:
     """Add rows: those of a known label set start from its most frequent word, a new class from a new word.
 
-    New words are far from the others; if they are ``learned``, they then move to what the features can tell
-    apart.
+    Learned words then move to what the features can tell apart.
     """
     known = training.live
     fresh = np.setdiff1d(training.sets.apart(np.unique(new.sets))[1], known)
@@ -86,6 +85,7 @@ def join(training: TrainingState, new: NewRows, rng: np.random.RandomState, lear
         svms.count(sums)
         svms.take_in(product)
     _tidy(training)
+    learned = training.settings.words == "learned"
     if learned and len(fresh) and not every_split_fits(len(known), training.settings.n_bits):
         learn_new_words(training, fresh, rng)
 
@@ -107,8 +107,11 @@ def _welcome_classes(training: TrainingState, fresh: Array, new: NewRows, rng: n
     """Words for new classes; the second stage is learned again (paper, section 2.6, case 3)."""
     sizes = training.sets.hold(new.sets, fresh).sum(axis=0)
     old_sizes = training.label_sizes()[training.live]
-    balanced = training.settings.gamma > 0
-    words = new_words(training.class_words(training.live), old_sizes, sizes, balanced, rng)
+    known, settings = training.class_words(training.live), training.settings
+    if settings.words == "random":
+        words = random_codebook(settings.n_bits, sizes, settings.gamma > 0, rng, known, old_sizes)
+    else:
+        words = new_words(known, old_sizes, sizes, settings.gamma > 0, rng)
     training.table.find_each(words, training.sets.of_classes(fresh))
     training.live = np.concatenate([training.live, fresh])
     training.class_svm = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import labels
 from sihash._typing import Array
-from sihash.checks import check_float32
+from sihash.checks import check_float32, check_real
 from sihash.engines import Engine, Matrix, open_engine
 from sihash.engines.dask_matrix import encode_blocks, is_dask_array
 from sihash.hasher import Hasher
@@ -34,6 +35,7 @@ from sihash.kernel_fit import fit_kernel_map, renamed
 from sihash.threads import team
 
 # Section 3.1 of the paper, for CIFAR-10; Cᵇ = 10⁻³ and λ = m · 10⁸ are the defaults too.
+FEW_ROWS = 50  # so few may all have different labels
 PAPER: dict[str, Any] = {
     "anchors": "random",
     "codebook": "random",
@@ -104,9 +106,11 @@ class SIH(UpdatableHashFunctions, Hasher):
         Maximum number of rounds of Algorithm 1. With learned or separated words one is enough: rows keep the
         word of their class.
     tol : float
-        Allowed gap of each SVM to its optimum, as a share of its objective. With the smoothed solver the gap
-        is an estimate, and an objective counts for at least half of F(0) = C n; with OCAS it is proven. At
-        0.006, mAP is within 0.0021 of a solve certified to 1 % (docs/solver.md).
+        Allowed gap of each SVM to its optimum. With OCAS that is a share of its objective, and proven. With
+        the smoothed solver it is an estimate, and a share of the objective or of half of F(0) = C n,
+        whichever is more: codes are settled long before a small loss is exact. ``report_.max_gap`` and
+        `certify` give the same ratio. At 0.006, mAP is within 0.0021 of a solve certified to 1 %
+        (docs/solver.md).
     solver : {"auto", "smooth", "ocas"}
         Solver for the binary SVMs; "auto" is "smooth". OCAS is the paper's, and proves its gaps; `certify`
         proves those of the other.
@@ -252,6 +256,13 @@ class SIH(UpdatableHashFunctions, Hasher):
         label_sets, sizes = LabelSets((k,) for k in range(len(classes))), np.bincount(numbers)
         sets = label_sets.of_rows(numbers, rows.y.counts, sizes)
         labelled = np.flatnonzero(sets >= 0)
+        if len(labelled) == len(classes) > FEW_ROWS:
+            warnings.warn(
+                f"Every row has a label of its own ({len(classes):,} labels): is that column ids rather than "
+                "labels? Nothing can be learned from classes of one row each.",
+                UserWarning,
+                stacklevel=3,
+            )
         y = label_sets.home[sets[labelled]]
         rates = class_rates(np.bincount(y, minlength=len(classes)), settings.training_rows)
         sampled = in_sample(rows.keys[labelled], y, rates)
@@ -340,6 +351,7 @@ def _check_training(seen: BaseEstimator, X: Any, y: Any) -> tuple[Any, RowLabels
         return X, read_labels(y, len(X))
     # The kernel map takes the mean of the rows anyway, and sees there whether all are finite.
     seen_later = isinstance(X, np.ndarray) and X.dtype == np.float32
+    check_real(X)
     X = validate_data(seen, X, dtype=[np.float32, np.float64], ensure_all_finite=not seen_later)
     check_float32(X)
     return X, read_labels(y, len(X))

@@ -80,7 +80,7 @@ class UpdatableHashFunctions(HashFunctions):
         To change the labels of a row, remove and add it under the same id. Labels must have the form
         that they had in `fit`.
         """
-        training, gone = self._training_to_update(), list(remove)
+        training, gone = self._training_to_update(), labels.several(remove)
         gone_classes = labels.several(remove_classes)
         if X is not None:
             X = self._check_rows(X)
@@ -116,8 +116,7 @@ class UpdatableHashFunctions(HashFunctions):
                 follow_classes(twin, new, self.n_anchors, how, rng)
             with report.phase("rows"):
                 if new is not None:
-                    learned = isinstance(self.codebook, str) and self.codebook == "learned"
-                    row_changes.join(twin, new, rng, learned)
+                    row_changes.join(twin, new, rng)
             return self._run(twin, report, rng)
 
     def _arrivals(
@@ -170,12 +169,13 @@ class UpdatableHashFunctions(HashFunctions):
         """Prove bounds on how far the binary SVMs are from their optimum. Changes nothing.
 
         The bounds come from cutting planes that start at the weights, and are at most ``tol`` below the
-        optimum, so a much wider gap is due to the weights. This takes longer than a fit.
+        optimum, so a much wider gap is due to the weights. This takes longer than a fit. Gaps are shares of
+        the same as the parameter ``tol``.
         """
         training = self._training_to_update()
         with team():
             lower = training.with_rows(lambda: lower_bounds(training.svms, tol))
-        return Certificate(training.svms.upper(), lower)
+        return Certificate(training.svms.upper(), lower, training.scale())
 
     # The training rows.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 import multiprocessing
@@ -19,11 +20,10 @@ from starlette.exceptions import HTTPException
 
 from sihash import __version__
 from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
-from sihash.server.bodies import Bodies
-from sihash.server.documentation import SECURITY_SCHEMES
 from sihash.server.guard import Guard
 from sihash.server.metrics import Measured, Metrics
-from sihash.server.paths import Paths
+from sihash.server.openapi import SECURITY_SCHEMES, describe_database
+from sihash.server.requests import Bodies, Paths, RouteTable
 from sihash.server.routes import changes, collection, maintenance, page, searching
 from sihash.server.service import Service
 from sihash.server.settings import ServerSettings
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 # Nothing is ever sent, not even where the environment asks frameworks to.
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+ROUTERS = (searching.router, collection.router, changes.router, maintenance.router, page.router)
 log = logging.getLogger("sihash.server")
 
 
@@ -64,14 +65,15 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         redoc_url=None,
         telemetry=NO_TELEMETRY,
     )
-    for router in (searching.router, collection.router, changes.router, maintenance.router, page.router):
+    for router in ROUTERS:
         app.include_router(router)
-    _describe_token(app)
-    _tell_errors(app, settings)
+    routes = RouteTable(route for router in ROUTERS for route in router.routes)
+    _describe(app)
+    _tell_errors(app, settings, routes)
     app.add_middleware(Paths)  # the innermost; the last added sees a request first
-    app.add_middleware(Bodies)
+    app.add_middleware(Bodies, limits=settings.limits)
     app.add_middleware(Guard, settings=settings)
-    app.add_middleware(Measured, metrics=metrics)
+    app.add_middleware(Measured, metrics=metrics, routes=routes)
     return app
 
 
@@ -102,18 +104,21 @@ def _end_with_parent() -> None:
         threading.Thread(target=watch, daemon=True).start()
 
 
-def _describe_token(app: FastAPI) -> None:
+def _describe(app: FastAPI) -> None:
     make = app.openapi
 
     def openapi() -> dict[str, Any]:
-        description = make()
+        """In general; where a database is served, as it fits that."""
+        description = copy.deepcopy(make())  # which the framework makes once
         description.setdefault("components", {})["securitySchemes"] = SECURITY_SCHEMES
+        if hasattr(app.state, "service"):
+            describe_database(description, app.state.service.info())
         return description
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _tell_errors(app: FastAPI, settings: ServerSettings) -> None:
+def _tell_errors(app: FastAPI, settings: ServerSettings, routes: RouteTable) -> None:
     """Errors as one sentence each, without paths and traces; the server writes those to its log."""
 
     def told(status: int, sentence: str) -> JSONResponse:
@@ -122,11 +127,17 @@ def _tell_errors(app: FastAPI, settings: ServerSettings) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"detail": str(error.detail)}, error.status_code, error.headers)
+        headers = error.headers
+        if error.status_code == 405:  # the framework would name the methods of one route of this path
+            headers = {"allow": ", ".join(routes.methods(request.url.path))}
+        return JSONResponse({"detail": str(error.detail)}, error.status_code, headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if first["loc"] == ("body",) and not kind.endswith("json"):
+            return told(415, "Expected a JSON body, with a Content-Type of application/json.")
         place = ".".join(str(part) for part in first["loc"])
         return told(422, f"{place}: {first['msg']}.")
 
@@ -147,7 +158,7 @@ def _tell_errors(app: FastAPI, settings: ServerSettings) -> None:
 
     @app.exception_handler(TooManyPixels)
     async def too_many_pixels(request: Request, error: TooManyPixels) -> JSONResponse:
-        allowed = f"{settings.max_pixels:,} pixels"
+        allowed = f"{settings.limits.request_pixels:,} pixels"
         return told(413, f"The images of one request may have {allowed} together; send fewer at a time.")
 
     @app.exception_handler(Exception)

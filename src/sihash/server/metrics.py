@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from sihash.server.guard import App, Message, Receive, Send
+from sihash.server.requests import RouteTable
 
 if TYPE_CHECKING:
     from sihash.server.service import Service
@@ -21,7 +22,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10
 
 
 class Metrics:
-    """What one worker counts. ``route`` is the pattern of a route, never the path that a client made up."""
+    """What one worker counts."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -65,9 +66,10 @@ class _OfDatabase(Collector):
 class Measured:
     """ASGI middleware: tells the metrics about every answer."""
 
-    def __init__(self, app: App, metrics: Metrics) -> None:
+    def __init__(self, app: App, metrics: Metrics, routes: RouteTable) -> None:
         self.app = app
         self.metrics = metrics
+        self.routes = routes
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -83,5 +85,6 @@ class Measured:
         try:
             await self.app(scope, receive, note_status)
         finally:
-            route = getattr(scope.get("route"), "path", "none")
+            route = getattr(scope.get("route"), "path", None)
+            route = route or self.routes.name(scope["method"], scope["path"])
             self.metrics.observe(route, status, time.perf_counter() - start)

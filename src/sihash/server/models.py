@@ -1,15 +1,15 @@
-"""Requests and answers of the service, shared by the routes, the OpenAPI description and the client."""
+"""What only HTTP has: requests, and answers that are not in `sihash.database.answers`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-Label = str | int | None
-Labels = list[str | int]  # in answers; beside them ``label``, the one where there is exactly one, else null
+from sihash.database.answers import Item, Label, Value, Version
+
 Strategy = Literal["incremental", "relearn"]
-FindingKind = Literal["wrong label", "conflict", "near-duplicate", "confused classes", "small class"]
 Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
@@ -18,10 +18,24 @@ MAX_BATCH_ITEMS = 1000
 MAX_WIDTH = 65_536  # numbers in a vector
 MAX_LABELS = 1000  # of an item, or in a filter
 
-Number = Annotated[int, Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID)]
-IdText = Annotated[str, Field(strict=True, min_length=1, max_length=1000)]
+# JSON knows one kind of number: 17.0 is 17. Descriptions round bounds, these to what still fits.
+Number = Annotated[
+    int,
+    Field(strict=True, ge=-MAX_ID - 1, le=MAX_ID),
+    BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value),
+    Field(json_schema_extra={"minimum": -MAX_ID + 1023, "maximum": MAX_ID - 1023}),
+]
+# "." and ".." are taken out of addresses by browsers; no text of ours holds NUL.
+IdText = Annotated[
+    str,
+    Field(
+        strict=True,
+        min_length=1,
+        max_length=1000,
+        json_schema_extra={"pattern": r"^(?!\.{1,2}$)[^\x00]+$"},
+    ),
+]
 Id = IdText | Number
-Value = str | int | float | bool
 ColumnName = Annotated[str, Field(min_length=1, max_length=1000)]
 WhereText = Annotated[str, Field(min_length=1, max_length=2000)]
 LabelText = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -32,96 +46,23 @@ OneOrSeveral = Annotated[
     Discriminator(lambda value: "list" if isinstance(value, list) else "text"),
 ]
 Name = Annotated[str, Field(min_length=1, max_length=500)]
+LARGEST = 1e18  # of a vector: the squares of larger ones leave the numbers that vectors are kept in
 Vector = Annotated[
-    list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_WIDTH)
+    list[Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]],
+    Field(min_length=1, max_length=MAX_WIDTH),
 ]
 
 
-class Model(BaseModel):
+# Requests.
+
+
+class Request(BaseModel):
     """No other fields are allowed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ErrorAnswer(Model):
-    """Every error is one sentence."""
-
-    detail: str
-
-
-# Searching.
-
-
-class Why(Model):
-    """Why an item was found: the probability that query and item have the same class (a label in common); how
-    far the query's margins agree with the item's bits, from −1 to 1; and the cosine of the vectors.
-    """
-
-    same_class: float
-    margin: float
-    vector: float
-
-
-class Hit(Model):
-    """An item that was found: ``distance`` in bits, ``score`` of the ranking, ``code`` in hex.
-
-    ``id`` is the user's, or a number; ``label`` is the one of the ``labels`` if there is exactly one, else
-    null; ``columns`` are other facts about the item.
-    """
-
-    id: str | int
-    label: Label
-    labels: Labels
-    name: str
-    distance: int
-    score: float
-    code: str
-    why: Why
-    columns: dict[str, Value]
-
-
-class SearchAnswer(Model):
-    """The hits of a query, best first, and the model ``version`` that found them.
-
-    ``remark`` says if the query looks like none of the classes.
-    """
-
-    version: int
-    rank: str
-    query_code: str
-    remark: str | None = None
-    hits: list[Hit]
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "version": 3,
-                    "rank": "combined",
-                    "query_code": "5a01ff3c",
-                    "remark": None,
-                    "hits": [
-                        {
-                            "id": "cat/17.jpg",
-                            "label": "cat",
-                            "labels": ["cat"],
-                            "name": "cat/17.jpg",
-                            "distance": 1,
-                            "score": 0.72,
-                            "code": "5b01ff3c",
-                            "why": {"same_class": 0.93, "margin": 0.88, "vector": 0.79},
-                            "columns": {"price": 19.5},
-                        }
-                    ],
-                }
-            ]
-        },
-    )
-
-
-class SearchOptions(Model):
+class SearchOptions(Request):
     """What to search for. In a URL, ``classes`` is ``class``, repeated for each."""
 
     k: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Maximum number of results.")
@@ -150,50 +91,85 @@ class VectorSearch(SearchOptions):
     vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
 
 
-class VectorQuery(Model):
+class VectorQuery(Request):
     vector: Vector = Field(examples=[[0.0, 0.5, 1.0, 0.25]])
 
 
-class ClassProbability(Model):
-    label: Label
-    probability: float
+class BatchItem(Request):
+    """An item to add: an image file in Base64 or a vector, with its label, name, id and columns.
 
-
-class ClassifyAnswer(Model):
-    """The most likely class, ``label``, and the probabilities of all, largest first.
-
-    ``labels`` are those to answer: that one, and where items have several labels all that are likely enough.
+    ``label`` is one label, or a list of several; null or an empty list means none.
     """
 
+    image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
+    vector: Vector | None = None
+    label: OneOrSeveral | None = Field(default=None, examples=["cat", ["cat", "asleep"]])
+    name: Name | None = Field(default=None, examples=["cat-17.jpg"])
+    id: Id | None = Field(default=None, examples=["sku-17"])
+    columns: dict[ColumnName, Value | None] = Field(
+        default={}, max_length=1000, examples=[{"price": 19.5, "colour": "red"}]
+    )
+
+
+class Batch(Request):
+    """Items of one kind: all images or all vectors, all with an id or none, a label each or a list each.
+
+    ``replace`` allows items to replace those with the same ids.
+    """
+
+    replace: bool = False
+    items: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH_ITEMS)
+
+
+class Ids(Request):
+    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[["cat/17.jpg", 23]])
+
+
+class Relabelling(Ids):
+    """Items and the label, or the list of labels, that replaces all of theirs.
+
+    Null or an empty list removes them.
+    """
+
+    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
+
+
+class ClassRelabelling(Request):
+    """Classes and the label, or the list of labels, that replaces them in their items.
+
+    Other labels of these items stay. Null or an empty list removes the labels of these classes.
+    """
+
+    classes: list[LabelText] = Field(min_length=1, max_length=MAX_LABELS, examples=[["kitten"]])
+    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "young"]])
+
+
+class UpdateOrder(Request):
+    """``reencode`` also encodes items with older codes; ``compare`` also learns from scratch, to measure."""
+
+    strategy: Strategy = "incremental"
+    reencode: bool = False
+    compare: bool = False
+
+
+# Answers.
+
+
+@dataclass(frozen=True)
+class ErrorAnswer:
+    """Every error is one sentence."""
+
+    detail: str
+
+
+@dataclass(frozen=True)
+class ItemsPage:
     version: int
-    label: Label
-    labels: Labels
-    probability: float
-    probabilities: list[ClassProbability]
+    items: list[Item]
 
 
-# The collection.
-
-
-class ItemModel(Model):
-    """An item; ``label`` is the one of the ``labels`` if there is exactly one, else null."""
-
-    id: str | int
-    label: Label
-    labels: Labels
-    name: str
-    version: int
-    sha256: str
-    code: str
-    columns: dict[str, Value]
-
-
-class ItemsPage(Model):
-    version: int
-    items: list[ItemModel]
-
-
-class ClassCount(Model):
+@dataclass(frozen=True)
+class ClassCount:
     """How many items have a label; ``n_only`` have no other, and are removed with the class."""
 
     label: Label
@@ -201,7 +177,8 @@ class ClassCount(Model):
     n_only: int
 
 
-class InfoAnswer(Model):
+@dataclass(frozen=True)
+class InfoAnswer:
     """What the database holds; ``n_waiting`` changes wait for the next update, ``rank`` is the default.
 
     An item counts in the class of each of its labels; ``n_several`` items have more than one.
@@ -227,23 +204,12 @@ class InfoAnswer(Model):
     n_waiting: int
 
 
-class ClassMargins(Model):
-    """Mean margin of a class for each bit: its sign is the side of the bit that the class is on."""
+@dataclass(frozen=True)
+class ComparisonRow:
+    """A method: bytes per item, quality, milliseconds per query, its lead over the first (low, high).
 
-    label: Label
-    margins: list[float]
-
-
-class BitsAnswer(Model):
-    """How the bits are used: ``balance`` is the share of items with each bit set."""
-
-    version: int
-    balance: list[float]
-    classes: list[ClassMargins]
-
-
-class AlternativeModel(Model):
-    """A method: bytes per item, quality, milliseconds per query."""
+    As `sihash.evaluation.AlternativeScore` has it; a client does without that package.
+    """
 
     name: str
     bytes_per_item: int
@@ -251,22 +217,21 @@ class AlternativeModel(Model):
     p_at_10: float
     map: float
     ms_per_query: float
+    lead_at_1: tuple[float, float] | None
+    lead_at_10: tuple[float, float] | None
 
 
-class SkippedAlternative(Model):
-    name: str
-    reason: str
-
-
-class ComparisonAnswer(Model):
+@dataclass(frozen=True)
+class ComparisonAnswer:
     """The database (first of ``rows``) compared with other methods; ``advice`` is one sentence.
 
-    ``note`` says where the queries come from, or is empty.
+    ``skipped`` are the reasons why methods are missing. ``note`` says where the queries come from, or is
+    empty.
     """
 
     version: int
-    rows: list[AlternativeModel]
-    skipped: list[SkippedAlternative]
+    rows: list[ComparisonRow]
+    skipped: dict[str, str]
     n_items: int
     n_queries: int
     n_left_out: int
@@ -274,168 +239,8 @@ class ComparisonAnswer(Model):
     advice: str
 
 
-class FindingItem(Model):
-    id: str | int
-    label: Label
-    labels: Labels
-    name: str
-    code: str
-
-
-class FindingModel(Model):
-    """A label that looks wrong: why, the items concerned, and how to fix it.
-
-    ``labels`` are those that the first item should have, if known; ``remove`` says that it should be removed
-    instead.
-    """
-
-    kind: FindingKind
-    certainty: float
-    reason: str
-    items: list[FindingItem]
-    label: Label
-    labels: Labels
-    remove: bool
-    command: str
-
-
-class FoundCount(Model):
-    kind: FindingKind
-    title: str
-    n: int
-
-
-class DoctorAnswer(Model):
-    """Findings by kind, the most certain first; ``found`` counts all, listed or not.
-
-    ``note`` says what was examined.
-    """
-
-    version: int
-    found: list[FoundCount]
-    findings: list[FindingModel]
-    note: str
-
-
-# Changes.
-
-
-class BatchItem(Model):
-    """An item to add: an image file in Base64 or a vector, with its label, name, id and columns.
-
-    ``label`` is one label, or a list of several; null or an empty list means none.
-    """
-
-    image: str | None = Field(default=None, examples=["iVBORw0KGgo…"])
-    vector: Vector | None = None
-    label: OneOrSeveral | None = Field(default=None, examples=["cat", ["cat", "asleep"]])
-    name: Name | None = Field(default=None, examples=["cat-17.jpg"])
-    id: Id | None = Field(default=None, examples=["sku-17"])
-    columns: dict[ColumnName, Value | None] = Field(
-        default={}, max_length=1000, examples=[{"price": 19.5, "colour": "red"}]
-    )
-
-
-class Batch(Model):
-    """Items of one kind: all images or all vectors, all with an id or none, a label each or a list each.
-
-    ``replace`` allows items to replace those with the same ids.
-    """
-
-    replace: bool = False
-    items: list[BatchItem] = Field(min_length=1, max_length=MAX_BATCH_ITEMS)
-
-
-class Ids(Model):
-    ids: list[Id] = Field(min_length=1, max_length=100_000, examples=[["cat/17.jpg", 23]])
-
-
-class Relabelling(Ids):
-    """Items and the label, or the list of labels, that replaces all of theirs.
-
-    Null or an empty list removes them.
-    """
-
-    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
-
-
-class ClassRelabelling(Model):
-    """Classes and the label, or the list of labels, that replaces them in their items.
-
-    Other labels of these items stay. Null or an empty list removes the labels of these classes.
-    """
-
-    classes: list[LabelText] = Field(min_length=1, max_length=MAX_LABELS, examples=[["kitten"]])
-    label: OneOrSeveral | None = Field(examples=["cat", ["cat", "young"]])
-
-
-class Rejected(Model):
-    name: str
-    reason: str
-
-
-class LabelConflict(Model):
-    """An item that was not added: its content is already there with other labels, which are ``kept``."""
-
-    name: str
-    labels: Labels
-    kept: Labels
-
-
-class JoinedLabels(Model):
-    """An item that was not added: the request has its content twice. The item has the ``labels`` of both."""
-
-    name: str
-    labels: Labels
-
-
-class AddAnswer(Model):
-    """Ids of the added items (``replaced``: those that replaced others), names of items already there, and
-    items that could not be used. ``conflicts`` and ``joined`` are items already there with other labels.
-    """
-
-    version: int
-    added: list[str | int]
-    replaced: list[str | int] = []
-    skipped: list[str] = []
-    rejected: list[Rejected] = []
-    conflicts: list[LabelConflict] = []
-    joined: list[JoinedLabels] = []
-
-
-class RemoveAnswer(Model):
-    """Ids of the removed items, and, for a class, of those that lost its label and have another."""
-
-    version: int
-    removed: list[str | int]
-    relabelled: list[str | int] = []
-
-
-class RelabelAnswer(Model):
-    """Ids of the items whose labels changed, and the new labels."""
-
-    version: int
-    relabelled: list[Id]
-    label: Label
-    labels: Labels
-
-
-class UndoAnswer(Model):
-    """What was undone, and the version that searches use again."""
-
-    version: int
-    undone: str
-
-
-class UpdateOrder(Model):
-    """``reencode`` also encodes items with older codes; ``compare`` also learns from scratch, to measure."""
-
-    strategy: Strategy = "incremental"
-    reencode: bool = False
-    compare: bool = False
-
-
-class UpdateState(Model):
+@dataclass(frozen=True)
+class UpdateState:
     """Progress of an update: ``share`` runs from 0 to 1; ``scores`` are mAP by strategy when it is done."""
 
     state: Literal["idle", "running", "done", "failed"]
@@ -447,125 +252,28 @@ class UpdateState(Model):
     seconds: float = 0.0
     seconds_left: float | None = None
     version: int | None = None
-    scores: dict[str, float | None] = {}
-    warnings: list[str] = []
+    scores: dict[str, float | None] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     error: str | None = None
 
 
-class VersionModel(Model):
-    version: int
-    strategy: str
-    created: str
-    n_training: int
-    current: bool
-    undone: bool
-    scores: dict[str, float | None]
+@dataclass(frozen=True)
+class VersionsAnswer:
+    """The model versions, oldest first, and whether there is a change to undo."""
 
-
-class VersionsAnswer(Model):
-    current: int
     undoable: bool
-    versions: list[VersionModel]
+    versions: list[Version]
 
 
-class Health(Model):
+@dataclass(frozen=True)
+class Health:
     status: Literal["ok"]
 
 
-class Ready(Model):
+@dataclass(frozen=True)
+class Ready:
     status: Literal["ready"]
     version: int
 
 
-# From what the database returns to these.
-
-
-def search_answer(answer: Any) -> dict[str, Any]:
-    """A `SearchAnswer` in plain types: building models is too slow for the most used route."""
-    return {
-        "version": answer.version,
-        "rank": answer.rank,
-        "query_code": answer.query_code.hex(),
-        "remark": answer.remark,
-        "hits": [
-            {
-                "id": hit.id,
-                "label": hit.label,
-                "labels": hit.labels,
-                "name": hit.name,
-                "distance": hit.distance,
-                "score": hit.score,
-                "code": hit.code.hex(),
-                "why": {
-                    "same_class": round(hit.why.same_class, 4),
-                    "margin": round(hit.why.margin, 4),
-                    "vector": round(hit.why.vector, 4),
-                },
-                "columns": hit.columns,
-            }
-            for hit in answer.hits
-        ],
-    }
-
-
-def comparison_answer(version: int, found: Any) -> ComparisonAnswer:
-    return ComparisonAnswer(
-        version=version,
-        rows=[AlternativeModel(**vars(row)) for row in found.rows],
-        skipped=[SkippedAlternative(name=name, reason=reason) for name, reason in found.skipped.items()],
-        n_items=found.n_items,
-        n_queries=found.n_queries,
-        n_left_out=found.n_left_out,
-        note=found.note,
-        advice=found.advice(),
-    )
-
-
-def doctor_answer(found: Any, titles: dict[FindingKind, str], name: str) -> DoctorAnswer:
-    """``name`` is the database in the suggested commands."""
-    return DoctorAnswer(
-        version=found.version,
-        found=[FoundCount(kind=kind, title=titles[kind], n=n) for kind, n in found.found.items()],
-        findings=[
-            FindingModel(
-                kind=each.kind,
-                certainty=each.certainty,
-                reason=each.reason,
-                items=[
-                    FindingItem(
-                        id=item.id,
-                        label=item.label,
-                        labels=list(item.labels),
-                        name=item.name,
-                        code=item.code.hex(),
-                    )
-                    for item in each.items
-                ],
-                label=each.label,
-                labels=list(each.labels),
-                remove=each.kind in ("conflict", "near-duplicate") and not each.labels,
-                command=each.command(name),
-            )
-            for each in found.findings
-        ],
-        note=found.note,
-    )
-
-
-def version_models(versions: list[Any], undoable: bool) -> VersionsAnswer:
-    return VersionsAnswer(
-        current=next(version.number for version in versions if version.current),
-        undoable=undoable,
-        versions=[
-            VersionModel(
-                version=version.number,
-                strategy=version.strategy,
-                created=version.at,
-                n_training=version.n_training,
-                current=version.current,
-                undone=version.undone,
-                scores=version.details.get("compared", {}),
-            )
-            for version in versions
-        ],
-    )
+UPDATE_STATE = TypeAdapter(UpdateState)

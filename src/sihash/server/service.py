@@ -7,26 +7,25 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from fastapi import HTTPException, Request
 from PIL import Image
 
 from sihash.database import Database, DatabaseBusy
-from sihash.database.label_text import written_labels
+from sihash.database.answers import Label
 from sihash.features import BadImage
 from sihash.ranking import RANKS
-from sihash.server.evaluations import diagnosis, evaluation
-from sihash.server.kept import Kept
 from sihash.server.metrics import Metrics
-from sihash.server.models import ClassCount, InfoAnswer, Label
+from sihash.server.models import ClassCount, InfoAnswer
+from sihash.server.reports import ReportCache, diagnosis, evaluation
 from sihash.server.run_folder import hold
 from sihash.server.settings import ServerSettings
 from sihash.server.updates import Updates
 from sihash.server.uploads import Allowance, Decoders
+from sihash.store.labels import written_labels
 
 Result = TypeVar("Result")
-BUSY_SECONDS = 5.0  # writes of others take milliseconds; longer than this is for the client to know
 
 
 class Service:
@@ -38,14 +37,17 @@ class Service:
         self._in_use = hold(settings.run_folder)
         self.database = Database(settings.database)
         self.searcher = Database(settings.database, background=True)  # no search waits for a new version
-        self.decoders = Decoders(settings.run_folder)
-        self.updates = Updates(settings.database, settings.run_folder, settings.update_threads)
-        self.evaluations = Kept(settings.database, evaluation)
-        self.diagnoses = Kept(settings.database, diagnosis)
+        self.decoders = Decoders(settings.run_folder, settings.limits)
+        self.updates = Updates(
+            settings.database, settings.run_folder, settings.update_threads, settings.limits.followers
+        )
+        self.evaluations = ReportCache(settings.database, evaluation)
+        self.diagnoses = ReportCache(settings.database, diagnosis)
         self._writing = asyncio.Lock()
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features
-        self.at_least = None if features.name == "none" else features.extractor().at_least
+        self.holds_images = features.name != "none"
+        self.at_least = features.extractor().at_least if self.holds_images else None
 
     async def close(self) -> None:
         self.updates.stop()
@@ -64,8 +66,8 @@ class Service:
             n_items=info["n_items"],
             n_several=info["n_several"],
             n_bits=info["n_bits"],
-            holds_images=info["features"] != "none",
-            thumbnails=info["thumbnails"] and info["features"] != "none",
+            holds_images=self.holds_images,
+            thumbnails=info["thumbnails"] and self.holds_images,
             width=info["n_features"],
             features=info["features"].partition(":")[0],
             index=info["index"]["kind"],
@@ -91,8 +93,15 @@ class Service:
                 raise HTTPException(404, f"There is no class {text!r}.")
         return labels
 
+    def expect(self, kind: Literal["images", "vectors"]) -> None:
+        """Refuse what is nothing like the items, in a sentence about what the database holds."""
+        if (kind == "images") != self.holds_images:
+            held = "images" if self.holds_images else f"vectors of {self.info().width:,} numbers"
+            raise HTTPException(422, f"This database holds {held}, so it takes no {kind}.")
+
     async def image(self, request: Request) -> Image.Image:
         """The image in the body of a request, decoded out of reach; 4xx if there is none."""
+        self.expect("images")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if not kind.startswith("image/") and kind != "application/octet-stream":
             raise HTTPException(415, "Expected an image as the body, with a Content-Type of image/….")
@@ -100,7 +109,7 @@ class Service:
 
     def allowance(self) -> Allowance:
         """Of a request that has just begun."""
-        return Allowance(self.settings.max_pixels)
+        return Allowance(self.settings.limits.request_pixels)
 
     async def decoded(self, data: bytes) -> Image.Image:
         try:
@@ -110,7 +119,7 @@ class Service:
 
     async def write(self, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
         """Call what changes the database, in a thread, one at a time; waits a little for other writers."""
-        deadline = time.monotonic() + BUSY_SECONDS
+        deadline = time.monotonic() + self.settings.limits.busy_seconds
         async with self._writing:
             while True:
                 try:

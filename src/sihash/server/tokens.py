@@ -47,6 +47,11 @@ def new_token(folder: Path) -> tuple[str, str]:
 
 def chosen_token(token: str) -> str:
     """The hash of a token that the user brings along; it is not stored."""
+    if not token.isascii() or not token.isprintable() or token != token.strip():
+        raise ValueError(
+            "Expected a token of ASCII letters, digits and signs, without blanks at its ends: others do not "
+            "survive an HTTP header."
+        )
     if len(token) < MIN_LENGTH:
         raise ValueError(f"Expected a token of at least {MIN_LENGTH} characters, got {len(token)}.")
     return hash_of(token)

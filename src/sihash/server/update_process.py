@@ -9,11 +9,13 @@ import logging
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock, Thread
+from typing import Any
 
 from sihash.database import Database, DatabaseBusy, DatabaseError
-from sihash.server.models import UpdateState
+from sihash.server.models import UPDATE_STATE
 from sihash.server.updates import write_state
 
 TELL_SECONDS = 0.2
@@ -27,9 +29,9 @@ def expected_seconds(database: Database, strategy: str) -> dict[str, float]:
     versions = database.versions()
     now = next(version for version in versions if version.current)
     for version in reversed(versions):
-        seconds = version.details.get("seconds")
-        if seconds and version.strategy == strategy:
-            return {phase: s * now.n_training / max(1, version.n_training) for phase, s in seconds.items()}
+        if version.seconds and version.strategy == strategy:
+            scale = now.n_training / max(1, version.n_training)
+            return {phase: scale * seconds for phase, seconds in version.seconds.items()}
     return {}
 
 
@@ -39,7 +41,7 @@ class Teller:
     def __init__(self, path: Path, expected: dict[str, float]) -> None:
         self._path, self._expected = path, expected
         self._weights = expected or USUAL
-        self._state = UpdateState.model_validate_json(path.read_bytes())
+        self._state = UPDATE_STATE.validate_json(path.read_bytes())
         self._start = self._phase_start = time.monotonic()
         self._inner = 0.0  # share of the phase that the database told
         self._lock, self._ended = Lock(), Event()
@@ -53,12 +55,12 @@ class Teller:
             self._inner = share
             self._tell(phase)
 
-    def end(self, **changes: object) -> None:
+    def end(self, **changes: Any) -> None:
         """The last word."""
         self._ended.set()
         with self._lock:
             seconds = time.monotonic() - self._start
-            write_state(self._path, self._state.model_copy(update={"seconds": seconds, **changes}))
+            write_state(self._path, replace(self._state, **{"seconds": seconds, **changes}))
 
     def _tick(self) -> None:
         while not self._ended.wait(TELL_SECONDS):
@@ -77,8 +79,7 @@ class Teller:
         share = max(self._state.share, min(0.99, done / sum(self._weights.values())))
         seconds = now - self._start
         left = seconds * (1 - share) / share if share > 0.05 and self._expected else None
-        changes = {"phase": phase, "share": share, "seconds": seconds, "seconds_left": left}
-        self._state = self._state.model_copy(update=changes)
+        self._state = replace(self._state, phase=phase, share=share, seconds=seconds, seconds_left=left)
         write_state(self._path, self._state)
 
 

@@ -13,14 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
-from sihash.server.models import Strategy, UpdateState
+from sihash.server.models import UPDATE_STATE, Strategy, UpdateState
 from sihash.server.settings import THREADS
 
 POLL_SECONDS = 0.2
 HEARTBEAT_SECONDS = 10.0
-MAX_FOLLOWERS = 100  # of one worker, which asks for each of them five times a second
 
 
 class AlreadyRunning(Exception):
@@ -34,11 +34,12 @@ class TooManyFollow(Exception):
 class Updates:
     """What the workers of a service share of their updates: a folder with two files."""
 
-    def __init__(self, database: str, run_folder: str, threads: str = "1") -> None:
+    def __init__(self, database: str, run_folder: str, threads: str = "1", max_followers: int = 1) -> None:
         self._database, self._threads = database, threads
         self._lock = Path(run_folder) / "update.lock"
         self._state = Path(run_folder) / "update.json"
         self._process: subprocess.Popen[bytes] | None = None
+        self._max_followers = max_followers
         self.n_followers = 0
         self.is_stopping = False
 
@@ -90,16 +91,16 @@ class Updates:
             self._process.poll()  # leaves no zombie
         is_running = self._is_running()  # asked first: the last word is written before the lock is given up
         try:
-            state = UpdateState.model_validate_json(self._state.read_bytes())
+            state = UPDATE_STATE.validate_json(self._state.read_bytes())
         except FileNotFoundError:
             return UpdateState(state="idle")
         if state.state == "running" and not is_running:
-            return state.model_copy(update={"state": "failed", "error": "The update was interrupted."})
+            return replace(state, state="failed", error="The update was interrupted.")
         return state
 
     def join(self) -> None:
         """Take a place among the followers, or be told that there is none; whoever has one must `leave`."""
-        if self.n_followers >= MAX_FOLLOWERS:
+        if self.n_followers >= self._max_followers:
             raise TooManyFollow
         self.n_followers += 1
 
@@ -113,7 +114,7 @@ class Updates:
             state = self.state()
             if state != last:
                 last, told = state, time.monotonic()
-                yield b"event: update\ndata: " + state.model_dump_json().encode() + b"\n\n"
+                yield b"event: update\ndata: " + UPDATE_STATE.dump_json(state) + b"\n\n"
             elif time.monotonic() - told > HEARTBEAT_SECONDS:
                 told = time.monotonic()
                 yield b": still here\n\n"
@@ -129,5 +130,5 @@ class Updates:
 def write_state(path: Path, state: UpdateState) -> None:
     """Readers see the old state or the new, whole."""
     fresh = path.with_suffix(".new")
-    fresh.write_text(state.model_dump_json())
+    fresh.write_bytes(UPDATE_STATE.dump_json(state))
     fresh.replace(path)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from PIL import Image
 
 from sihash.features.images import BadImage
-from sihash.server.decoder import ANSWER, REQUEST, SECONDS, UPLOAD_PIXELS
-from sihash.server.settings import THREADS
+from sihash.server.decoder import ANSWER, REQUEST
+from sihash.server.settings import THREADS, Limits
 
-DECODED_AT_ONCE = 2  # images that one worker has decoded at a time; others wait
-DECODER_SECONDS = 20.0
 TOO_MUCH = "takes more time or memory to decode than is allowed"
 
 
@@ -30,7 +30,7 @@ class TooManyPixels(Exception):
 class Allowance:
     """Pixels that the images of one request may still have. What is no image costs what its header claims."""
 
-    def __init__(self, pixels: int = UPLOAD_PIXELS) -> None:
+    def __init__(self, pixels: int) -> None:
         self.left = pixels
 
     def spend(self, pixels: int) -> None:
@@ -42,11 +42,12 @@ class Allowance:
 class Decoders:
     """The decoder process of one worker: started with it, started again should it ever die."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, limits: Limits) -> None:
+        self._limits = limits
         self._socket = str(Path(tempfile.mkdtemp(prefix="decoder-", dir=folder)) / "socket")
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()
-        self._free = asyncio.Semaphore(DECODED_AT_ONCE)
+        self._free = asyncio.Semaphore(limits.decoders)
 
     async def start(self) -> None:
         async with self._starting:
@@ -54,7 +55,8 @@ class Decoders:
                 return
             Path(self._socket).unlink(missing_ok=True)
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", str(Path(__file__).with_name("decoder_start.py")), self._socket),
+                *(sys.executable, "-P", "-m", "sihash.server.decoder", self._socket),
+                json.dumps(asdict(self._limits)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env={**os.environ, THREADS: "1"},  # it forks, so it must have no threads
@@ -75,7 +77,8 @@ class Decoders:
 
         `TooManyPixels`, before it is decoded, if the ``allowance`` of the request is spent.
         """
-        size, rest = await self._ask_in_turn(data, at_least, allowance or Allowance(), wanted=True)
+        allowance = allowance or Allowance(self._limits.image_pixels)
+        size, rest = await self._ask_in_turn(data, at_least, allowance, wanted=True)
         if len(rest) != 3 * size[0] * size[1]:
             raise BadImage(TOO_MUCH)
         return Image.frombytes("RGB", size, rest)
@@ -90,7 +93,7 @@ class Decoders:
         if not data:
             raise BadImage("the file is empty")
         try:
-            async with asyncio.timeout(DECODER_SECONDS):
+            async with asyncio.timeout(self._limits.decoder_wait_seconds):
                 await self._free.acquire()
         except TimeoutError:
             raise Overloaded from None
@@ -105,14 +108,15 @@ class Decoders:
         await self.start()
         reader, writer = await asyncio.open_unix_connection(self._socket)
         try:
-            async with asyncio.timeout(SECONDS + 2):
-                left = min(allowance.left, UPLOAD_PIXELS)
+            async with asyncio.timeout(self._limits.decode_seconds + 2):
+                left = min(allowance.left, self._limits.image_pixels)
                 writer.write(REQUEST.pack(at_least, left, wanted, len(data)) + data)
                 await writer.drain()
                 width, height, n_pixels = ANSWER.unpack(await reader.readexactly(ANSWER.size))
                 rest = await reader.read(-1)
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
-            allowance.spend(UPLOAD_PIXELS)  # nobody knows how many it has, and it took as long as any
+            # Nobody knows how many pixels it has, and it took as long as any.
+            allowance.spend(self._limits.image_pixels)
             raise BadImage(TOO_MUCH) from None
         finally:
             writer.close()

@@ -15,20 +15,24 @@ import numpy as np
 from sihash._typing import Array
 from sihash.svm import ocas
 from sihash.svm.blocks import Block, Store
-from sihash.svm.svm_state import SVMs
+from sihash.svm.svm_state import Solution, SVMs
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Objectives of SVMs at their weights, and true lower bounds of their optima, one a bit."""
+    """Objectives of SVMs at their weights, and true lower bounds of their optima, one a bit.
+
+    ``scale`` is what gaps are shares of, the same as in the report of a fit.
+    """
 
     upper: Array
     lower: Array
+    scale: Array
 
     @property
     def gap(self) -> Array:
-        """Proved relative gaps."""
-        return (self.upper - self.lower) / np.maximum(np.abs(self.upper), 1e-300)
+        """Proved gaps, as shares of ``scale``."""
+        return (self.upper - self.lower) / self.scale
 
     def __str__(self) -> str:
         return f"{len(self.upper)} SVMs, proved gap ≤ {100 * self.gap.max():.2f} %"
@@ -36,11 +40,16 @@ class Certificate:
 
 def lower_bounds(svms: SVMs, tol: float) -> Array:
     """Bounds of ``min F``, one a bit, at most ``tol`` times the optimum below it; ``svms`` stays as it is."""
-    prover = ocas.OcasSVMs(svms.rows.derive(_bare), svms.C)
-    prover.start_from(svms.W)
-    solution = ocas.solve(prover, tol)
+    solution = prove(svms, tol)
     assert solution.lower is not None
     return np.minimum(solution.lower, svms.upper())
+
+
+def prove(svms: SVMs, tol: float) -> Solution:
+    """The optimum to within ``tol``, proved by cutting planes that start at the weights of ``svms``."""
+    prover = ocas.OcasSVMs(svms.rows.derive(_bare), svms.C)
+    prover.start_from(svms.W)
+    return ocas.solve(prover, tol)
 
 
 def _bare(block: Block, store: Store) -> Block:

@@ -35,6 +35,7 @@ OCAS_STEPS = 2000
 MANY_PLANES = 50  # of OCAM: beyond these, planes without dual weight leave
 QP_MOVES = 4  # per plane at most
 DUAL_PASSES = 100  # of the multi-class SVM over its rows, before planes take over: 6 to 40 are the rule
+MANY_CLASSES = 2000  # of the multi-class SVM: with more, passes over rows × classes take minutes
 QP_RIDGE = 1e-13  # of the largest curvature: planes may be linearly dependent
 
 # Minimum along a line.

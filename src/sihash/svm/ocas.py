@@ -18,7 +18,7 @@ from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.svm.constants import CUT_SHARE, FIRST_SLOTS, NEGLIGIBLE, OCAS_SLOPE, OCAS_STEPS
+from sihash.svm.constants import CUT_SHARE, FIRST_SLOTS, OCAS_SLOPE, OCAS_STEPS
 from sihash.svm.svm_state import (
     History,
     RowCounter,
@@ -96,7 +96,7 @@ class OcasSVMs(SVMs):
         return np.maximum(self.bundle.bound(self.C, bits), self.known_lower[bits])
 
     def is_closed(self, upper: Array, lower: Array, tol: float) -> Array:
-        return upper - lower <= np.maximum(tol * upper, NEGLIGIBLE * self.at_zero)
+        return upper - lower <= tol * self.scale(tol)
 
     def cut(self, bits: Array, t: Array) -> None:
         """Cut a plane at the margins ``z + t v`` of these bits."""
@@ -193,7 +193,8 @@ def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
         )
     svms.known_lower[:] = lower
     lower = np.minimum(lower, upper)  # at a closed gap rounding may lift it above
-    return Solution(svms.W.copy(), upper, upper - lower, lower, n_steps, closed, history, svms)
+    scale = svms.scale(tol)
+    return Solution(svms.W.copy(), upper, upper - lower, scale, lower, n_steps, closed, history, svms)
 
 
 # What the blocks do. Scratch: Y, Z (margins at the best point), V (their rates along the line).

@@ -15,6 +15,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
+from sihash.svm.constants import NEGLIGIBLE
 from sihash.svm.gram import Gram
 
 Sums = tuple[Array, ...]
@@ -39,13 +40,15 @@ class History:
 class Solution:
     """Weights, their objectives ``upper = F(W)``, and how far these may lie above the optimum.
 
-    ``lower`` are true lower bounds of ``min F``, a number a bit, where they were proved (by OCAS, or by
-    `sihash.svm.certificate`); else None, and ``excess`` is what the smoothed solver expects.
+    ``gap`` is the ratio that the tolerance of the solver limits: ``excess / scale``. ``lower`` are true lower
+    bounds of ``min F``, a number a bit, where they were proved (by OCAS, or by `sihash.svm.certificate`);
+    else None, and ``excess`` is what the smoothed solver expects.
     """
 
     W: Array
     upper: Array
     excess: Array
+    scale: Array
     lower: Array | None
     n_steps: Array
     converged: Array
@@ -58,8 +61,8 @@ class Solution:
 
     @property
     def gap(self) -> Array:
-        """Relative gap of each bit: proved if `is_proved`, else an estimate."""
-        return self.excess / np.maximum(np.abs(self.upper), 1e-300)
+        """Gap of each bit as a share of its `SVMs.scale`: proved if `is_proved`, else an estimate."""
+        return self.excess / self.scale
 
 
 class SVMs:
@@ -102,6 +105,13 @@ class SVMs:
     def upper(self) -> Array:
         """``F`` at the weights, a number a bit."""
         return 0.5 * np.einsum("jd,jd->j", self.W, self.W) + self.C * self.risk
+
+    def scale(self, tol: float, least: float = 0.0) -> Array:
+        """What gaps are shares of, a number a bit: ``F``, but ``least · F(0)`` where that is more.
+
+        An optimum may be next to nothing, and a gap of a millionth of ``F(0)`` never matters.
+        """
+        return np.maximum(self.upper(), max(least, NEGLIGIBLE / tol) * self.at_zero)
 
     def current_gram(self) -> Gram:
         """The Gram matrix of the rows as they are, near enough."""

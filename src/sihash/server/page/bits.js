@@ -121,7 +121,7 @@ function explain(j) {
   if (!statistics) return [...words, ": asking what it separates…"];
   if (!statistics.balance.length) return words;
   words.push(`, set in ${percent(statistics.balance[j])} of the items.`, h("br"));
-  const margins = statistics.classes.map((one) => [labelText(one.label), one.margins[j]]);
+  const margins = statistics.classes.map((label, k) => [labelText(label), statistics.margins[k][j]]);
   const largest = Math.max(...margins.map(([, margin]) => Math.abs(margin)), 1e-12);
   const side = (keep) => margins.filter(([, margin]) => keep(margin / largest)).map(([label]) => label);
   const [set, unset] = [side((m) => m > NEAR_ZERO), side((m) => m < -NEAR_ZERO)];

@@ -2,7 +2,7 @@
 
 import { get, itemPath, post, remove, token } from "./api.js";
 import { $, announce, count, h, labelsText, showError } from "./dom.js";
-import { picture } from "./items.js";
+import { info, picture } from "./items.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
 
@@ -36,22 +36,29 @@ async function examine() {
 }
 
 function show({ found, findings, note }) {
-  const sections = found.filter(({ n }) => n).map(({ kind, title, n }) => {
+  const sections = Object.entries(found).filter(([, n]) => n).map(([kind, n]) => {
     const own = findings.filter((finding) => finding.kind === kind);
+    const [{ title }] = own;
     const words = own.length < n ? `the first ${own.length.toLocaleString("en")} of ${n.toLocaleString("en")}` : n.toLocaleString("en");
     return h("section", { "aria-label": title }, h("h3", {}, title, h("span", { class: "quiet" }, ` ${words}`)), h("ol", { class: "findings" }, own.map(card)));
   });
   $("findings").replaceChildren(...(sections.length ? sections : [h("p", { class: "empty" }, h("strong", {}, "Nothing was found"))]), h("p", { class: "quiet" }, note));
-  announce(`${count(found.reduce((sum, { n }) => sum + n, 0), "finding")}.`);
+  announce(`${count(Object.values(found).reduce((sum, n) => sum + n, 0), "finding")}.`);
 }
 
 function card(finding) {
   const element = h("li", { class: "finding", "data-kind": finding.kind },
     h("div", { class: "pictures" }, finding.items.map((item) => h("button", { type: "button", class: "open", title: item.name, "aria-label": `Search from ${labelsText(item.labels)}, ${item.name}`, onclick: () => fromItem(item) }, picture(item), h("span", { dir: "auto" }, labelsText(item.labels))))),
-    h("div", { class: "stack" }, h("p", {}, finding.reason), h("code", {}, finding.command)));
+    h("div", { class: "stack" }, h("p", {}, finding.reason), h("code", {}, command(finding))));
   const button = mendButton(finding, element);
   if (button) element.append(button);
   return element;
+}
+
+/** What to type in a shell to do the same. */
+function command({ mend: [verb, ...words] }) {
+  const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\"'\"'")}'`);
+  return ["sihash", verb, info.name, ...words].map(quoted).join(" ");
 }
 
 /** Where one click is enough: other labels for the first item, or its removal. */
@@ -62,7 +69,7 @@ function mendButton(finding, element) {
     const relabel = () => post("/v1/items/relabel", { json: { ids: [item.id], label: finding.labels.map(String) } });
     return h("button", { type: "button", class: "mend", onclick: () => mend(element, relabel, `Item ${item.id} is now labelled ${words}.`) }, `Relabel as ${words}`);
   }
-  if (!finding.remove) return null;
+  if (!finding.mend[1].startsWith("--id=")) return null; // a class is not removed by one click
   return h("button", { type: "button", onclick: () => mend(element, () => remove(itemPath(item.id)), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);
 }
 

@@ -62,14 +62,15 @@ export function setUpdate(update) {
 // Versions.
 
 async function showVersions() {
-  const { versions, current, undoable } = await get("/v1/versions");
+  const { versions, undoable } = await get("/v1/versions");
+  const now = versions.findLast((version) => version.current);
   $("undo").disabled = !undoable;
-  $("versions").replaceChildren(...[...versions].reverse().map((version) => h("li", { class: version.version === current ? "now" : version.undone ? "undone" : "" },
+  $("versions").replaceChildren(...[...versions].reverse().map((version) => h("li", { class: version.current ? "now" : version.undone ? "undone" : "" },
     h("div", {},
-      h("strong", {}, `Version ${version.version}`), version.version === current ? " · in use" : version.undone ? " · undone" : "", h("span", { class: "quiet" }, ` · ${whenText(version)}`),
+      h("strong", {}, `Version ${version.number}`), version.current ? " · in use" : version.undone ? " · undone" : "", h("span", { class: "quiet" }, ` · ${whenText(version)}`),
       h("div", { class: "quiet" }, describe(version))))));
-  showWorth(versions.findLast((version) => version.version === current));
-  showHistory(versions, current);
+  showWorth(now);
+  showHistory(versions);
 }
 
 function describe(version) {
@@ -79,11 +80,11 @@ function describe(version) {
   return [how, count(version.n_training, "labelled item"), quality].filter(Boolean).join(" · ");
 }
 
-const whenText = (version) => new Date(version.created).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+const whenText = (version) => new Date(version.at).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
 /** mAP of a version when it was learned: of the one before on the same items, its own, and of one from scratch. */
-function qualities({ strategy, scores }) {
-  return { before: scores.passive ?? null, after: scores[strategy] ?? null, anew: scores.scratch ?? null };
+function qualities({ strategy, compared }) {
+  return { before: compared.passive ?? null, after: compared[strategy] ?? null, anew: compared.scratch ?? null };
 }
 
 async function undo() {
@@ -105,10 +106,10 @@ const WORDS = { passive: "before (passive)", incremental: "after (incremental)",
 const [STEP, THICK] = [38, 20]; // of the bars, in pixels
 
 function showWorth(version) {
-  const scores = Object.entries(version?.scores ?? {}).filter(([, value]) => value !== null);
+  const scores = Object.entries(version?.compared ?? {}).filter(([, value]) => value !== null);
   $("chart-card").hidden = !scores.length;
   if (!scores.length) return;
-  $("chart-words").textContent = `Mean average precision (mAP) on the collection of version ${version.version}. “Before” are the old hash functions on the same items.`;
+  $("chart-words").textContent = `Mean average precision (mAP) on the collection of version ${version.number}. “Before” are the old hash functions on the same items.`;
   const words = scores.map(([kind, value]) => `${WORDS[kind] ?? kind} ${value.toFixed(3)}`).join(", ");
   drawAtWidth($("chart"), (width) => {
     const [left, long] = [140, Math.max(60, width - 140 - 52)];
@@ -127,16 +128,16 @@ function showWorth(version) {
 const [TOP, HIGH, BELOW, SIDE] = [12, 180, 30, 40]; // of the plot, in pixels
 const LABEL = 64; // pixels that the words below a version take
 
-function showHistory(versions, current) {
+function showHistory(versions) {
   const measured = versions.filter((version) => qualities(version).after !== null);
   $("history-card").hidden = !measured.length;
   if (!measured.length) return;
   const least = Math.min(...measured.flatMap((version) => Object.values(qualities(version)).filter((value) => value !== null)));
   const floor = Math.max(0, Math.floor(least * 10 - 0.5) / 10);
-  drawAtWidth($("history"), (width) => plot(versions, current, floor, width));
+  drawAtWidth($("history"), (width) => plot(versions, floor, width));
 }
 
-function plot(versions, current, floor, width) {
+function plot(versions, floor, width) {
   const x = (k) => SIDE + ((k + 0.5) * (width - SIDE - 8)) / versions.length;
   const y = (value) => TOP + (HIGH * (1 - value)) / (1 - floor);
   const ticks = [0, 1, 2, 3, 4].map((k) => floor + (k * (1 - floor)) / 4);
@@ -144,20 +145,20 @@ function plot(versions, current, floor, width) {
     svg("line", { class: "grid-line", x1: SIDE, x2: width - 4, y1: y(value), y2: y(value) }),
     svg("text", { class: "quiet", x: SIDE - 8, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(2))));
   const every = Math.ceil((versions.length * LABEL) / (width - SIDE)); // names below so many versions
-  const names = versions.map((version, k) => ((versions.length - 1 - k) % every ? null : svg("text", { class: "quiet", x: x(k), y: TOP + HIGH + 20, "text-anchor": "middle" }, `version ${version.version}`.slice(width / versions.length < 80 ? 8 : 0))));
+  const names = versions.map((version, k) => ((versions.length - 1 - k) % every ? null : svg("text", { class: "quiet", x: x(k), y: TOP + HIGH + 20, "text-anchor": "middle" }, `version ${version.number}`.slice(width / versions.length < 80 ? 8 : 0))));
   const path = [];
   const marks = versions.map((version, k) => {
     const { before, after, anew } = qualities(version);
     if (after === null) return null;
     if (!version.undone) path.push(...[before, after].filter((value) => value !== null).map((value) => `${x(k)} ${y(value)}`));
     const dot = (value, kind, radius) => (value === null ? null : svg("circle", { class: kind, cx: x(k), cy: y(value), r: radius }));
-    return svg("g", { class: version.undone ? "undone" : version.version === current ? "now" : "" },
-      svg("title", {}, `Version ${version.version}, ${whenText(version)}: ${describe(version)}`),
+    return svg("g", { class: version.undone ? "undone" : version.current ? "now" : "" },
+      svg("title", {}, `Version ${version.number}, ${whenText(version)}: ${describe(version)}`),
       before === null ? null : svg("line", { class: "lift", x1: x(k), x2: x(k), y1: y(before), y2: y(after) }),
       anew === null ? null : svg("path", { class: "anew", d: `M${x(k) - 9} ${y(anew)}h18` }),
       dot(before, "before", 4.5), dot(after, "after", 5.5));
   });
-  const words = versions.filter((version) => qualities(version).after !== null).map((version) => `version ${version.version} ${qualities(version).after.toFixed(3)}`).join(", ");
+  const words = versions.filter((version) => qualities(version).after !== null).map((version) => `version ${version.number} ${qualities(version).after.toFixed(3)}`).join(", ");
   const height = TOP + HIGH + BELOW;
   return svg("svg", { class: "chart history", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Mean average precision after each update: ${words}` },
     grid, names, svg("path", { class: "course", d: path.length ? `M${path.join("L")}` : "" }), marks);

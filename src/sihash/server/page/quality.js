@@ -46,7 +46,7 @@ function show(found) {
     h("td", { class: "wide" }, sizeText(row.bytes_per_item)),
     FIGURES.map((name) => figure(row[name], row[name] === best[name])),
     h("td", { class: "wide" }, timeText(row)))));
-  $("quality-skipped").replaceChildren(...found.skipped.map(({ name, reason }) => h("li", {}, `${name}: skipped, ${reason}.`)));
+  $("quality-skipped").replaceChildren(...Object.entries(found.skipped).map(([name, reason]) => h("li", {}, `${name}: skipped, ${reason}.`)));
   const leftOut = found.n_left_out ? `, ${found.n_left_out.toLocaleString("en")} left out: nothing relevant` : "";
   $("quality-note").textContent = `Version ${found.version}: ${count(found.n_queries, "query", "queries")}${leftOut}; ${count(found.n_items, "item")}. ${found.note}`;
   $("quality-result").hidden = false;

@@ -5,54 +5,45 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from sihash.database.answers import AddReport, RelabelReport
-from sihash.database.label_text import written_labels
+from sihash.database.answers import AddReport, Label, RelabelReport, RemoveReport, UndoReport
+from sihash.datasets import Reject
 from sihash.features import BadImage
-from sihash.server.bodies import MAX_IMAGE
-from sihash.server.documentation import IMAGE_BODY, NEEDS_TOKEN, problems
 from sihash.server.models import (
     MAX_LABELS,
-    AddAnswer,
     Batch,
     BatchItem,
     ClassRelabelling,
     Health,
     Ids,
     IdText,
-    JoinedLabels,
-    Label,
-    LabelConflict,
     LabelText,
     Name,
     OneOrSeveral,
-    Rejected,
-    RelabelAnswer,
     Relabelling,
-    RemoveAnswer,
-    UndoAnswer,
     UpdateOrder,
     UpdateState,
     VersionsAnswer,
-    version_models,
 )
+from sihash.server.openapi import IMAGE_BODY, NEEDS_TOKEN, problems
 from sihash.server.routes.searching import ItemId
 from sihash.server.service import Service, service_of
 from sihash.server.updates import AlreadyRunning, TooManyFollow, Updates
 from sihash.server.uploads import Allowance
+from sihash.store.labels import written_labels
 
 router = APIRouter(prefix="/v1", tags=["changes"])
 
 
-@router.post("/token", response_model=Health, responses=problems(), openapi_extra=NEEDS_TOKEN)
-async def check_token() -> BaseModel:
+@router.post("/token", responses=problems(), openapi_extra=NEEDS_TOKEN)
+async def check_token() -> Health:
     """Check the token; does nothing else."""
     return Health(status="ok")
 
@@ -62,7 +53,6 @@ async def check_token() -> BaseModel:
 
 @router.post(
     "/items",
-    response_model=AddAnswer,
     responses=problems(408, 409, 413, 415, 422, 503),
     openapi_extra={**IMAGE_BODY, **NEEDS_TOKEN},
 )
@@ -74,7 +64,7 @@ async def add_image(
     name: Annotated[Name, Query(description="Its name; never used as a path.")] = "upload",
     id: Annotated[IdText | None, Query(description="Its id, as text. Default: a number.")] = None,
     replace: Annotated[bool, Query(description="Replace an item with the same id.")] = False,
-) -> BaseModel:
+) -> AddReport:
     """Add an image, sent as the body. It can be found as soon as the answer arrives."""
     service = service_of(request)
     await service.image(request)  # whoever cannot be decoded within the limits goes no further
@@ -84,11 +74,10 @@ async def add_image(
 
 @router.post(
     "/items/batch",
-    response_model=AddAnswer,
-    responses=problems(408, 409, 413, 422, 503),
+    responses=problems(408, 409, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
-async def add_batch(request: Request, batch: Batch) -> BaseModel:
+async def add_batch(request: Request, batch: Batch) -> AddReport:
     """Add images or vectors in one transaction. The answer lists those that cannot be used."""
     service = service_of(request)
     if len({item.id is None for item in batch.items}) > 1:
@@ -96,21 +85,23 @@ async def add_batch(request: Request, batch: Batch) -> BaseModel:
     if len({isinstance(item.label, list) for item in batch.items if item.label is not None}) > 1:
         raise HTTPException(422, "Expected items with one label each, or with a list of labels each.")
     if all(item.vector is not None and item.image is None for item in batch.items):
+        service.expect("vectors")
         return await _add(service, _matrix(batch), batch.items, batch.replace)
     if any(item.image is None or item.vector is not None for item in batch.items):
         raise HTTPException(422, "Expected items with an image each, or with a vector each.")
+    service.expect("images")
     allowance = service.allowance()
     images = [await _checked_image(service, item.image or "", allowance) for item in batch.items]
     good = [k for k, image in enumerate(images) if isinstance(image, bytes)]
     bad = [
-        Rejected(name=_name(k, batch.items[k]), reason=str(image))
+        Reject(_name(k, batch.items[k]), str(image))
         for k, image in enumerate(images)
         if not isinstance(image, bytes)
     ]
     if not good:
-        return AddAnswer(version=service.database.version, added=[], rejected=bad)
+        return AddReport(service.database.version, added=[], skipped=[], rejected=bad)
     report = await _add(service, [images[k] for k in good], [batch.items[k] for k in good], batch.replace)
-    return report.model_copy(update={"rejected": bad + report.rejected})
+    return replace(report, rejected=bad + report.rejected)
 
 
 def _matrix(batch: Batch) -> Any:
@@ -130,8 +121,8 @@ async def _checked_image(service: Service, text: str, allowance: Allowance) -> b
     except ValueError:
         return BadImage("is not Base64")
     try:
-        if len(data) > MAX_IMAGE:
-            raise BadImage(f"larger than the {MAX_IMAGE >> 20} MiB allowed")
+        if len(data) > (limit := service.settings.limits.image_bytes):
+            raise BadImage(f"larger than the {limit / 2**20:g} MiB allowed")
         await service.decoders.check(data, service.at_least, allowance)
         return data
     except BadImage as reason:
@@ -150,7 +141,7 @@ def _name(k: int, item: BatchItem) -> str:
     return item.name or (f"upload {k + 1}" if item.id is None else str(item.id))
 
 
-async def _add(service: Service, source: Any, items: list[BatchItem], replace: bool) -> AddAnswer:
+async def _add(service: Service, source: Any, items: list[BatchItem], replaces: bool) -> AddReport:
     database = service.database
     columns = {name for item in items for name in item.columns}
 
@@ -162,81 +153,62 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replace: b
             names=[_name(k, item) for k, item in enumerate(items)],
             ids=None if items[0].id is None else [item.id for item in items],
             columns={name: [item.columns.get(name) for item in items] for name in sorted(columns)},
-            replace=replace,
+            replace=replaces,
         )
 
-    report = await service.write(add)
-    return AddAnswer(
-        version=report.version,
-        added=report.added,
-        replaced=report.replaced,
-        skipped=report.skipped,
-        rejected=[Rejected(name=reject.name, reason=reject.reason) for reject in report.rejected],
-        conflicts=[
-            LabelConflict(name=each.name, labels=list(each.labels), kept=list(each.kept))
-            for each in report.conflicts
-        ],
-        joined=[JoinedLabels(name=each.name, labels=list(each.labels)) for each in report.joined],
-    )
+    return await service.write(add)
 
 
-@router.delete(
-    "/items/{id}", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
-)
-async def remove_item(request: Request, id: ItemId) -> BaseModel:
+@router.delete("/items/{id}", responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN)
+async def remove_item(request: Request, id: ItemId) -> RemoveReport:
     """Remove an item. As soon as the answer arrives, no search finds it."""
     service = service_of(request)
-    return _removed(await service.write(service.database.remove, [service.database.id_of(id)]))
+    return await service.write(service.database.remove, [service.database.id_of(id)])
 
 
 @router.post(
     "/items/remove",
-    response_model=RemoveAnswer,
-    responses=problems(404, 408, 413, 422, 503),
+    responses=problems(404, 408, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
-async def remove_items(request: Request, order: Ids) -> BaseModel:
+async def remove_items(request: Request, order: Ids) -> RemoveReport:
     """Remove several items, all or none."""
     service = service_of(request)
-    return _removed(await service.write(service.database.remove, order.ids))
+    return await service.write(service.database.remove, order.ids)
 
 
-@router.delete(
-    "/classes", response_model=RemoveAnswer, responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN
-)
-async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> BaseModel:
+@router.delete("/classes", responses=problems(404, 422, 503), openapi_extra=NEEDS_TOKEN)
+async def remove_class(request: Request, label: Annotated[LabelText, Query()]) -> RemoveReport:
     """Remove a class: an item loses this label, and is removed if it has no other.
 
     The hash functions forget it with the next update.
     """
     service = service_of(request)
     labels = await service.known_labels(service.database, [label])
-    return _removed(await service.write(service.database.remove_classes, labels))
+    return await service.write(service.database.remove_classes, labels)
 
 
 @router.post(
     "/items/relabel",
-    response_model=RelabelAnswer,
-    responses=problems(404, 408, 413, 422, 503),
+    responses=problems(404, 408, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
-async def relabel_items(request: Request, order: Relabelling) -> BaseModel:
+async def relabel_items(request: Request, order: Relabelling) -> RelabelReport:
     """Change the labels of items, all or none. Searches use them as soon as the answer arrives."""
     database = service_of(request).database
 
     def relabel() -> RelabelReport:
         return database.relabel(order.ids, *_meant(database.labels(), [order.label]))
 
-    return _relabelled(await service_of(request).write(relabel))
+    return await service_of(request).write(relabel)
 
 
 @router.post(
     "/classes/relabel",
-    response_model=RelabelAnswer,
-    responses=problems(404, 408, 413, 422, 503),
+    responses=problems(404, 408, 413, 415, 422, 503),
     openapi_extra=NEEDS_TOKEN,
 )
-async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseModel:
+async def relabel_classes(request: Request, order: ClassRelabelling) -> RelabelReport:
     """Change the label of all items of some classes, to merge or rename them."""
     service = service_of(request)
     database = service.database
@@ -245,39 +217,25 @@ async def relabel_classes(request: Request, order: ClassRelabelling) -> BaseMode
     def relabel() -> RelabelReport:
         return database.relabel_classes(labels, *_meant(database.labels(), [order.label]))
 
-    return _relabelled(await service.write(relabel))
-
-
-def _relabelled(report: RelabelReport) -> RelabelAnswer:
-    return RelabelAnswer(
-        version=report.version,
-        relabelled=report.relabelled,
-        label=report.label,
-        labels=list(report.labels),
-    )
-
-
-def _removed(report: Any) -> RemoveAnswer:
-    return RemoveAnswer(version=report.version, removed=report.removed, relabelled=report.relabelled)
+    return await service.write(relabel)
 
 
 # Versions.
 
 
-@router.get("/versions", response_model=VersionsAnswer, responses=problems())
-async def versions(request: Request) -> BaseModel:
+@router.get("/versions", responses=problems())
+async def versions(request: Request) -> VersionsAnswer:
     """The model versions, oldest first."""
     database = service_of(request).database
     found, info = await asyncio.to_thread(lambda: (database.versions(), database.info()))
-    return version_models(found, info["undoable"] is not None)
+    return VersionsAnswer(undoable=info["undoable"] is not None, versions=found)
 
 
-@router.post("/undo", response_model=UndoAnswer, responses=problems(409, 503), openapi_extra=NEEDS_TOKEN)
-async def undo(request: Request) -> BaseModel:
+@router.post("/undo", responses=problems(409, 503), openapi_extra=NEEDS_TOKEN)
+async def undo(request: Request) -> UndoReport:
     """Undo the last addition, removal, relabelling or update."""
     service = service_of(request)
-    report = await service.write(service.database.undo)
-    return UndoAnswer(version=report.version, undone=report.undone)
+    return await service.write(service.database.undo)
 
 
 # Updates.
@@ -286,11 +244,10 @@ async def undo(request: Request) -> BaseModel:
 @router.post(
     "/updates",
     status_code=202,
-    response_model=UpdateState,
-    responses=problems(408, 409, 413, 422),
+    responses=problems(408, 409, 413, 415, 422),
     openapi_extra=NEEDS_TOKEN,
 )
-async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
+async def start_update(request: Request, order: UpdateOrder) -> UpdateState:
     """Start an update in its own process. Searches continue meanwhile."""
     try:
         return service_of(request).updates.start(order.strategy, order.reencode, order.compare)
@@ -298,8 +255,8 @@ async def start_update(request: Request, order: UpdateOrder) -> BaseModel:
         raise HTTPException(409, "An update is running; wait until it is done.") from None
 
 
-@router.get("/updates", response_model=UpdateState, responses=problems())
-async def update_state(request: Request) -> BaseModel:
+@router.get("/updates", responses=problems())
+async def update_state(request: Request) -> UpdateState:
     """The progress of the last update."""
     return service_of(request).updates.state()
 

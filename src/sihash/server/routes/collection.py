@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
+import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel
 
 from sihash.database import Database
-from sihash.database.answers import Item
-from sihash.server.documentation import problems
+from sihash.database.answers import Bits, Item
+from sihash.database.findings import Diagnosis
 from sihash.server.models import (
-    BitsAnswer,
-    ClassMargins,
     ComparisonAnswer,
-    DoctorAnswer,
     InfoAnswer,
-    ItemModel,
     ItemsPage,
     WhereText,
 )
+from sihash.server.openapi import problems
 from sihash.server.routes.searching import Classes, ItemId
 from sihash.server.service import service_of
 
@@ -42,34 +39,26 @@ ORIGINAL = {
 }
 
 
-@router.get("/info", response_model=InfoAnswer, responses=problems())
-async def info(request: Request) -> BaseModel:
+@router.get("/info", responses=problems())
+async def info(request: Request) -> InfoAnswer:
     """What the database holds."""
     return await asyncio.to_thread(service_of(request).info)
 
 
-@router.get("/bits", response_model=BitsAnswer, responses=problems())
-async def bits(request: Request) -> BaseModel:
+@router.get("/bits", responses=problems())
+async def bits(request: Request) -> Bits:
     """How each bit is used, and which classes it separates."""
-    return await asyncio.to_thread(_bits_answer, service_of(request).database)
+    return await asyncio.to_thread(_bits, service_of(request).database)
 
 
-def _bits_answer(database: Database) -> BitsAnswer:
+def _bits(database: Database) -> Bits:
     if not len(database):  # nothing to take shares of
-        return BitsAnswer(version=database.version, balance=[], classes=[])
-    found = database.bits()
-    return BitsAnswer(
-        version=found.version,
-        balance=found.balance.tolist(),
-        classes=[
-            ClassMargins(label=label, margins=margins)
-            for label, margins in zip(found.classes, found.margins.tolist(), strict=True)
-        ],
-    )
+        return Bits(database.version, np.empty(0), [], np.empty((0, 0)))
+    return database.bits()
 
 
-@router.get("/evaluation", response_model=ComparisonAnswer, responses=problems(422))
-async def evaluation(request: Request) -> BaseModel:
+@router.get("/evaluation", responses=problems(422))
+async def evaluation(request: Request) -> ComparisonAnswer:
     """Compare the searches with other methods.
 
     Measured on samples at the first request, which takes seconds to minutes, and again after a change.
@@ -77,8 +66,8 @@ async def evaluation(request: Request) -> BaseModel:
     return await service_of(request).evaluations.current()
 
 
-@router.get("/doctor", response_model=DoctorAnswer, responses=problems(422))
-async def doctor(request: Request) -> BaseModel:
+@router.get("/doctor", responses=problems(422))
+async def doctor(request: Request) -> Diagnosis:
     """Labels that look wrong or conflict, and how to fix each.
 
     Looked for at the first request, which takes seconds to minutes, and again after a change.
@@ -86,40 +75,40 @@ async def doctor(request: Request) -> BaseModel:
     return await service_of(request).diagnoses.current()
 
 
-@router.get("/items", response_model=ItemsPage, responses=problems(404, 422))
+@router.get("/items", responses=problems(404, 422))
 async def items(
     request: Request,
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     classes: Classes = [],  # noqa: B006
     where: Where = None,
-) -> BaseModel:
+) -> ItemsPage:
     """Items in order of arrival."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
     found = await asyncio.to_thread(service.database.items, offset, limit, labels, where)
-    return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
+    return ItemsPage(version=service.database.version, items=found)
 
 
-@router.get("/sample", response_model=ItemsPage, responses=problems(404, 422))
+@router.get("/sample", responses=problems(404, 422))
 async def sample(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     seed: Annotated[int, Query(ge=0, le=2**53, description="Seed of the random choice.")] = 0,
     classes: Classes = [],  # noqa: B006
     where: Where = None,
-) -> BaseModel:
+) -> ItemsPage:
     """Random items from as many classes as possible."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
     found = await asyncio.to_thread(service.database.sample, limit, labels, seed, where)
-    return ItemsPage(version=service.database.version, items=[_item_model(item) for item in found])
+    return ItemsPage(version=service.database.version, items=found)
 
 
-@router.get("/items/{id}", response_model=ItemModel, responses=problems(404, 422))
-async def item(request: Request, id: ItemId) -> BaseModel:
+@router.get("/items/{id}", responses=problems(404, 422))
+async def item(request: Request, id: ItemId) -> Item:
     """One item."""
-    return _item_model(await asyncio.to_thread(_item, service_of(request).database, id))
+    return await asyncio.to_thread(_item, service_of(request).database, id)
 
 
 def _item(database: Database, text: str) -> Item:
@@ -163,16 +152,3 @@ def _picture(item: Item, data: bytes | None, kind: str) -> Response:
     # The number of an item is never given twice; under an id of the user another picture may come.
     age = 3600 if isinstance(item.id, int) else 60
     return Response(data, media_type=kind, headers={"cache-control": f"private, max-age={age}"})
-
-
-def _item_model(item: Any) -> ItemModel:
-    return ItemModel(
-        id=item.id,
-        label=item.label,
-        labels=list(item.labels),
-        name=item.name,
-        version=item.version,
-        sha256=item.sha256,
-        code=item.code.hex(),
-        columns=item.columns,
-    )

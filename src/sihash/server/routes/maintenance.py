@@ -5,24 +5,23 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
 
-from sihash.server.documentation import problems
 from sihash.server.models import Health, Ready
+from sihash.server.openapi import problems
 from sihash.server.service import service_of
 
 router = APIRouter(tags=["maintenance"])
 METRICS = {200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}}
 
 
-@router.get("/v1/health", response_model=Health, responses=problems())
-async def health() -> BaseModel:
+@router.get("/v1/health", responses=problems())
+async def health() -> Health:
     """The process is alive."""
     return Health(status="ok")
 
 
-@router.get("/v1/ready", response_model=Ready, responses=problems(503))
-async def ready(request: Request) -> BaseModel:
+@router.get("/v1/ready", responses=problems(503))
+async def ready(request: Request) -> Ready:
     """The database is open and can be searched."""
     version = await asyncio.to_thread(lambda: service_of(request).database.version)
     return Ready(status="ready", version=version)

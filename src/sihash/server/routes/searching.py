@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 import numpy as np
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, ValidationError
 
-from sihash.server.documentation import IMAGE_BODY, problems, query_parameters
+from sihash.database.answers import Answer, Classification
 from sihash.server.models import (
     MAX_LABELS,
-    ClassifyAnswer,
-    ClassProbability,
     LabelText,
-    SearchAnswer,
     SearchOptions,
     VectorQuery,
     VectorSearch,
-    search_answer,
 )
-from sihash.server.paths import id_text
+from sihash.server.openapi import HITS, IMAGE_BODY, problems, query_parameters
+from sihash.server.requests import id_text
 from sihash.server.service import Service, service_of
 
 router = APIRouter(prefix="/v1", tags=["search"])
@@ -65,80 +61,63 @@ async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]
     return {**how, "classes": labels, "where": options.where}
 
 
-def _response(answer: Any) -> Response:
-    body = json.dumps(search_answer(answer), allow_nan=False)
-    return Response(body, media_type="application/json")
-
-
-@router.get(
-    "/items/{id}/search", response_model=SearchAnswer, responses=problems(404, 422), openapi_extra=OPTIONS
-)
-async def search_by_item(request: Request, id: ItemId) -> Any:
+@router.get("/items/{id}/search", responses={**problems(404, 422), **HITS}, openapi_extra=OPTIONS)
+async def search_by_item(request: Request, id: ItemId) -> Answer:
     """Search from an item of the collection; it is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
     arguments = await _arguments(service, options)
     own = service.searcher.id_of(id)
     [answer] = service.searcher.search_ids([own], **arguments)  # takes no longer than handing it to a thread
-    return _response(answer)
+    return answer
 
 
 @router.post(
     "/search/image",
-    response_model=SearchAnswer,
-    responses=problems(404, 408, 413, 415, 422, 503),
+    responses={**problems(404, 408, 413, 415, 422, 503), **HITS},
     openapi_extra={**IMAGE_BODY, **OPTIONS},
 )
-async def search_by_image(request: Request) -> Any:
+async def search_by_image(request: Request) -> Answer:
     """Search from an image, sent as the body."""
     service, options = service_of(request), _options(request.scope["query_string"])
+    service.expect("images")
     arguments = await _arguments(service, options)
     image = await service.image(request)
     [answer] = await asyncio.to_thread(service.searcher.search, [image], **arguments)
-    return _response(answer)
+    return answer
 
 
-@router.post("/search/vector", response_model=SearchAnswer, responses=problems(404, 408, 413, 422, 503))
-async def search_by_vector(request: Request, query: VectorSearch) -> Any:
+@router.post("/search/vector", responses={**problems(404, 408, 413, 415, 422, 503), **HITS})
+async def search_by_vector(request: Request, query: VectorSearch) -> Answer:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
+    service.expect("vectors")
     arguments = await _arguments(service, query)
     [answer] = await asyncio.to_thread(service.searcher.search, _row(query.vector), **arguments)
-    return _response(answer)
+    return answer
 
 
 @router.post(
     "/classify/image",
-    response_model=ClassifyAnswer,
     responses=problems(408, 413, 415, 422, 503),
     openapi_extra=IMAGE_BODY,
 )
-async def classify_image(request: Request) -> BaseModel:
+async def classify_image(request: Request) -> Classification:
     """Predict the class of an image, sent as the body."""
     service = service_of(request)
     image = await service.image(request)
     [found] = await asyncio.to_thread(service.searcher.classify, [image])
-    return _classify_answer(found)
+    return found
 
 
-@router.post("/classify/vector", response_model=ClassifyAnswer, responses=problems(408, 413, 422, 503))
-async def classify_vector(request: Request, query: VectorQuery) -> BaseModel:
+@router.post("/classify/vector", responses=problems(408, 413, 415, 422, 503))
+async def classify_vector(request: Request, query: VectorQuery) -> Classification:
     """Predict the class of a vector."""
     service = service_of(request)
+    service.expect("vectors")
     [found] = await asyncio.to_thread(service.searcher.classify, _row(query.vector))
-    return _classify_answer(found)
+    return found
 
 
 def _row(vector: list[float]) -> Any:
     with np.errstate(over="ignore"):  # beyond float32: infinite, which the database refuses
         return np.array([vector], dtype=np.float32)
-
-
-def _classify_answer(found: Any) -> ClassifyAnswer:
-    likely = sorted(found.probabilities.items(), key=lambda pair: -pair[1])
-    return ClassifyAnswer(
-        version=found.version,
-        label=found.label,
-        labels=list(found.labels),
-        probability=found.probability,
-        probabilities=[ClassProbability(label=label, probability=p) for label, p in likely],
-    )

@@ -1,0 +1,477 @@
+"""The operations that change a database, each one transaction: create, add, remove, relabel, undo, …"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sihash._typing import Array
+from sihash.database import learning, training_vectors
+from sihash.database.answers import (
+    AddReport,
+    CompactReport,
+    Id,
+    LabelSet,
+    RelabelReport,
+    RemoveReport,
+    UndoReport,
+)
+from sihash.database.encoding import Encoder
+from sihash.database.intake import Intake, Nothing, intake_of
+from sihash.database.learning import Training, write_models, write_sketcher
+from sihash.database.present import Collected, ids_of_numbers
+from sihash.database.progress import Progress
+from sihash.database.ranking import learn_weights, rows_left_out
+from sihash.database.reader import Reader
+from sihash.database.snapshot import Snapshot
+from sihash.database.sources import Features, ImageSource, Source, VectorSource
+from sihash.database.updating import training_ids
+from sihash.hashing.hyperparameters import n_bits_for
+from sihash.hashing.training_sample import Budget
+from sihash.kernel import mean_of_rows, row_blocks
+from sihash.ranking import Sketcher
+from sihash.ranking.sketch import SKETCH_BYTES
+from sihash.store import kept_versions, relabelled, segments, small_segments
+from sihash.store.catalogue import FORMAT, Catalogue
+from sihash.store.columns import Table, check_kinds, joined
+from sihash.store.errors import DatabaseError
+from sihash.store.files import Written
+from sihash.store.ids import largest_number
+from sihash.store.label_table import LabelTable
+from sihash.store.labels import joined_labels, label_set
+from sihash.store.locks import locked
+from sihash.store.segments import Places, Segment
+from sihash.store.writer import (
+    UPDATER,
+    Writer,
+    disk_errors_told,
+    new_folder,
+    sweep,
+    writing,
+)
+from sihash.threads import map_threads
+
+if TYPE_CHECKING:
+    from sihash.hashing import SIH
+
+
+def create(
+    root: Path,
+    source: Source,
+    hasher: SIH,
+    n_bits: int | None,
+    meta: dict[str, Any],
+    training_rows: Budget,
+    progress: Progress,
+) -> AddReport:
+    """Write a source, learn hash functions from its labels, encode it: version 1.
+
+    Codes have ``n_bits``; None means that the number of classes decides.
+    """
+    with new_folder(root), writing(root, create=True) as writer:
+        if writer.catalogue.last_operation():
+            raise DatabaseError(f"{root} already holds a database; choose another folder, or add to it.")
+        writer.catalogue.lay_out()
+        intake = intake_of(source, Nothing())
+        new = ingest(writer, intake, 0, progress)
+        if not new:
+            raise DatabaseError(f"Nothing could be read from the source{_why(intake)}.")
+        width = new[0].vectors.shape[1]
+        places = Places(new)
+        sketcher = Sketcher.made(_mean(new))
+        _write_rows(writer, new, sketcher)
+        training, n_labelled = _training(writer.catalogue, training_rows)
+        hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
+        whole = source.in_memory() if isinstance(source, VectorSource) else None
+        if whole is not None and len(whole) == len(training.ids):
+            X = whole
+        else:
+            X = places.vectors(training.ids, width)
+        progress("learning", 0.0)
+        with learning.told(progress, hasher.max_iter):
+            hasher = learning.fit(hasher, X, training)
+        progress("learning", 1.0)
+        meta |= {
+            "format": FORMAT,
+            "width": width,
+            "n_bits": hasher.n_bits,
+            "training_rows": training_rows,
+        }
+        writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
+        with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
+            left_out = rows_left_out(hasher)
+            models = pool.submit(write_models, root, hasher, 1, training.record(), left_out)
+            _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
+            writer.catalogue.make_indexes()
+        for kind, file in models.result().items():
+            writer.adopt(kind, file, version=1)
+        copy = training_vectors.write_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled)
+        if copy is not None:
+            writer.adopt(training_vectors.KIND, copy)
+        writer.adopt("sketcher", write_sketcher(root, sketcher))
+        table = LabelTable(writer.catalogue.rows("classes"))
+        weights = learn_weights(hasher, sketcher, places.only(training.ids, X), table, left_out)
+        details = {**_about(intake, 0), "strategy": "create", "n_training": len(training.ids)}
+        details |= {"words": 1, "first_new": intake.n_numbers, "model": models.result()["hash"].sha256.hex()}
+        details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
+        writer.commit("create", 1, details)
+    return _report(1, intake, 0)
+
+
+def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
+    """Write the vectors of all that is taken from a source; `_write_rows` writes the rest of the segments.
+
+    The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
+    next ones are read; one segment at a time, so that a slow disk holds up a fast source.
+    """
+    source = intake.source
+    table = LabelTable(writer.catalogue.rows("classes"))
+    written: list[Segment] = []
+    # Of the segment being filled: numbers, vectors, class numbers, columns.
+    waiting: list[tuple[Array, Array, Array, Table]] = []
+    with ThreadPoolExecutor(1) as pool:
+        on_the_way: list[tuple[int, Array, Table, Future[Written]]] = []
+
+        def arrive() -> None:
+            for number, rows, columns, file in on_the_way:
+                segment = writer.adopt_segment(number, rows, file.result())
+                writer.add_columns(segment, columns)
+                written.append(segment)
+            on_the_way.clear()
+
+        def send() -> None:
+            arrive()
+            number = writer.next_segment()
+            ids, vectors, classes, columns = zip(*waiting, strict=True)
+            file = pool.submit(segments.write_vectors, writer.root, number, vectors)
+            every = np.concatenate(ids)
+            no_sketches = np.zeros((len(every), SKETCH_BYTES), dtype=np.uint8)
+            rows = segments.make_rows(every, np.concatenate(classes), no_sketches)
+            on_the_way.append((number, rows, joined(columns), file))
+            waiting.clear()
+
+        for block in source.blocks(intake):
+            ids = first_id + np.array(block.offsets, dtype=np.int64)
+            numbers = writer.class_numbers(block.labels, table)
+            waiting.append((ids, block.vectors, np.array(numbers, dtype=np.int32), block.columns))
+            if sum(len(each) for each, *_ in waiting) >= segments.rows_of(block.vectors.shape[1]):
+                send()
+            writer.insert_items(
+                ids.tolist(), numbers, block.names, block.contents, block.ids, block.thumbnails
+            )
+            done = len(intake.taken) + len(intake.skipped) + len(intake.rejects)
+            progress(source.step, min(1.0, done / max(1, len(source))))
+        if waiting:
+            send()
+        arrive()
+    _join_labels(writer, intake.joined_labels, written, table)
+    return written
+
+
+def _join_labels(
+    writer: Writer, labels: dict[bytes, LabelSet], written: list[Segment], table: LabelTable
+) -> None:
+    """Give items of this operation, by their contents, further labels that came behind them."""
+    rows = list(writer.catalogue.rows_in("items", "content", list(labels)))
+    rows = [row for row in rows if row[1] == writer.operation]
+    numbers = writer.class_numbers([labels[row[4]] for row in rows], table)
+    writer.replace_classes(dict(zip((row[0] for row in rows), numbers, strict=True)))
+    ids = np.array([row[0] for row in rows], dtype=np.int64)
+    for segment, found, at in Places(written).find(ids):
+        segment.classes[at] = segment.rows["class"][at] = np.array(numbers)[found]
+
+
+def _write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
+    """Sketch the vectors of new segments and write their rows."""
+    for segment in new:
+        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
+        writer.write_rows(segment)
+
+
+def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
+    """Sketches of the vectors of a segment, a few thousand at a time."""
+    parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
+    return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
+
+
+def _mean(new: list[Segment]) -> Array:
+    """The mean of the vectors of all segments."""
+    total = np.add.reduce([len(segment.vectors) * mean_of_rows(segment.vectors) for segment in new])
+    return total / sum(len(segment.vectors) for segment in new)
+
+
+def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
+    """The rows of a creation to learn from, from its own transaction, and how many are labelled."""
+    rows = catalogue.execute("SELECT id, class FROM items WHERE class IS NOT NULL ORDER BY id")
+    ids = np.array([row[0] for row in rows], dtype=np.int64)
+    numbers = np.array([row[1] for row in rows], dtype=np.int64)
+    return learning.training_of(ids, numbers, LabelTable(catalogue.rows("classes")), budget), len(ids)
+
+
+def _report(version: int, intake: Intake, first: int) -> AddReport:
+    return AddReport(
+        version,
+        intake.ids(first),
+        intake.skipped,
+        intake.rejects,
+        [present.id for present in intake.replaced],
+        intake.conflicts,
+        intake.joined,
+        [first + k for k in intake.repeated],
+    )
+
+
+def _why(intake: Intake) -> str:
+    if intake.rejects:
+        return f" ({len(intake.rejects)} rejected; {intake.rejects[0].name}: {intake.rejects[0].reason})"
+    return ""
+
+
+def _about(intake: Intake, first_id: int) -> dict[str, Any]:
+    source = intake.source
+    return {
+        "first_id": first_id,
+        "n_added": intake.n_numbers,
+        "place": source.place,
+        "n_skipped": len(intake.skipped),
+        "n_rejected": len(intake.rejects),
+        "n_replaced": len(intake.replaced),
+        "largest_id": -1 if source.ids is None else largest_number(intake.ids(first_id)),
+        "columns": source.columns.kinds,
+    }
+
+
+def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, progress: Progress) -> None:
+    for k, segment in enumerate(new):
+        progress("encoding", k / len(new))
+        segment.codes = encoder.codes(segment)
+        writer.write_codes(segment.number, version, segment.codes)
+    progress("encoding", 1.0)
+
+
+def prepare(source: Source, snapshot: Snapshot) -> None:
+    """Treat what is added as what is there was treated."""
+    check_kinds(snapshot.log.columns, source.columns.kinds)
+    features = Features(**snapshot.meta["features"])
+    if isinstance(source, ImageSource):
+        source.features = features
+        source.thumbnails = snapshot.meta["thumbnails"]
+        features.extractor()  # refuses images where the items are vectors
+    elif features.name != "none":
+        raise DatabaseError("This database holds images; give image files, not vectors.")
+    elif isinstance(source, VectorSource) and source.width != snapshot.width:
+        raise DatabaseError(
+            f"Expected vectors of {snapshot.width} numbers, as in the database, got {source.width}."
+        )
+
+
+@contextmanager
+def _changing(reader: Reader) -> Iterator[tuple[Writer, Snapshot]]:
+    """The transaction of one operation, and the newest state of the same database."""
+    with writing(reader.root) as writer, reader.newest() as snapshot:
+        writer.catalogue.check_same(snapshot.catalogue)
+        yield writer, snapshot
+
+
+def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
+    """Write what is new in a source, encoded by the hash functions in force."""
+    with _changing(reader) as (writer, snapshot):
+        prepare(source, snapshot)
+        first = snapshot.log.next_id if source.ids is None else snapshot.log.next_number
+        version = snapshot.version
+        intake = intake_of(source, Collected(snapshot, writer.catalogue))
+        new = ingest(writer, intake, first, progress)
+        if new:
+            replaced = np.array([present.number for present in intake.replaced], dtype=np.int64)
+            writer.insert_removed(replaced)
+            _write_rows(writer, new, snapshot.sketcher)
+            _encode(writer, new, Encoder(snapshot.hasher), version, progress)
+            full = segments.rows_of(snapshot.width)
+            small_segments.merge(writer, snapshot.places.segments, new, snapshot.log, version, full)
+            writer.commit("add", version, _about(intake, first))
+        else:
+            writer.catalogue.rollback()
+    return _report(version, intake, first)
+
+
+def remove(reader: Reader, ids: Iterable[Any]) -> RemoveReport:
+    """Take items out of the collection; their files stay until a compaction."""
+    with _changing(reader) as (writer, snapshot):
+        gone = _each_once(snapshot.living(ids))
+        removed = ids_of_numbers(snapshot.catalogue, gone.tolist())
+        if len(gone):
+            writer.insert_removed(gone)
+            writer.commit("remove", snapshot.version, {"n_removed": len(gone)})
+        version = snapshot.version
+    return RemoveReport(version, removed)
+
+
+def remove_classes(reader: Reader, labels: Iterable[Any]) -> RemoveReport:
+    """Take classes out of the collection: an item loses these labels, and goes when it has no other."""
+    with _changing(reader) as (writer, snapshot):
+        chosen = snapshot.ids_of(labels)
+        after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), ())
+        gone, stays = chosen[after < 0], after >= 0
+        if len(chosen):
+            writer.insert_removed(gone)
+            _relabel(writer, snapshot, chosen[stays], after[stays])
+            n_relabelled = int(stays.sum())
+            writer.commit("remove", snapshot.version, {"n_removed": len(gone), "n_relabelled": n_relabelled})
+        removed = ids_of_numbers(snapshot.catalogue, gone.tolist())
+        changed = ids_of_numbers(snapshot.catalogue, chosen[stays].tolist())
+        version = snapshot.version
+    return RemoveReport(version, removed, changed)
+
+
+def _exchanged(
+    writer: Writer, snapshot: Snapshot, chosen: Array, before: Iterable[Any], after: LabelSet
+) -> Array:
+    """Class numbers of items after some of their labels were exchanged for others."""
+    gone = set(before)
+    sets = [
+        joined_labels((label for label in own if label not in gone), after) for own in snapshot.labels(chosen)
+    ]
+    return np.array(writer.class_numbers(sets), dtype=np.int64)
+
+
+def _relabel(writer: Writer, snapshot: Snapshot, chosen: Array, after: Array) -> Array:
+    """Note other class numbers of items; those whose class number changes by it."""
+    before = snapshot.places.classes(chosen)
+    changed = before != after
+    relabelled.insert(writer, relabelled.Relabelled(chosen[changed], before[changed], after[changed]))
+    return chosen[changed]
+
+
+def _each_once(numbers: Array) -> Array:
+    return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
+
+
+def relabel(
+    reader: Reader, ids: Iterable[Id] | None, label: Any, labels: Iterable[Any] = ()
+) -> RelabelReport:
+    """Give items other labels, or none; segments stay as they are until a compaction.
+
+    Items by id get these labels in the place of all that they have; items of the classes ``labels`` in the
+    place of these.
+    """
+    wanted = label_set(label)
+    with _changing(reader) as (writer, snapshot):
+        if ids is None:
+            chosen = snapshot.ids_of(labels)
+            after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), wanted)
+        else:
+            chosen = np.unique(snapshot.living(ids))
+            (number,) = writer.class_numbers([wanted])
+            after = np.full(len(chosen), number)
+        changed = _relabel(writer, snapshot, chosen, after)
+        if len(changed):
+            writer.commit("relabel", snapshot.version, {"n_relabelled": len(changed)})
+        version = snapshot.version
+        renamed = ids_of_numbers(snapshot.catalogue, changed.tolist())
+    return RelabelReport(version, renamed, wanted)
+
+
+def undo(reader: Reader) -> UndoReport:
+    """Take the last operation back."""
+    with _changing(reader) as (writer, snapshot):
+        target = snapshot.log.undoable()
+        if target is None:
+            raise DatabaseError(
+                "There is nothing to undo: undo reaches back to the creation or the last compaction, and "
+                f"over {kept_versions.UNDOABLE} updates at most."
+            )
+        is_update = target.kind == "update"
+        version = snapshot.log.version_before(target.number) if is_update else snapshot.version
+        writer.commit("undo", version, {"undone": target.kind}, target.number)
+    return UndoReport(version, target.kind)
+
+
+def compact(reader: Reader) -> CompactReport:
+    """Drop what no search can reach: removed items, earlier versions; merge small segments. Ends undoing.
+
+    The vectors of removed items that the model in force was learned from stay: the next update needs
+    them to forget what it learned from them.
+    """
+    root = reader.root
+    with (
+        disk_errors_told(root),
+        locked(root / UPDATER, "is updating it"),
+        writing(root, updating=True) as writer,
+    ):
+        with reader.newest() as snapshot:
+            writer.catalogue.check_same(snapshot.catalogue)
+            everything, version = snapshot.places.segments, snapshot.version
+            learned = training_ids(root, writer.catalogue, version)
+            stays = {s.number: s.alive | np.isin(s.ids, learned) for s in everything}
+            runs = _to_rewrite(everything, stays, snapshot.width)
+            no_ids = np.empty(0, dtype=np.int64)
+            dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
+            _delete_items(writer.catalogue, dead)
+            relabelled.fold_items(writer, everything)
+            n_new = sum(_merge(writer, run, stays) for run in runs)
+            merged = [segment.number for run in runs for segment in run]
+            relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])
+            small_segments.delete_segments(writer.catalogue, merged)
+            _delete_old_files(root, writer.catalogue, snapshot, dead)
+            writer.catalogue.delete("removed", "1")
+            writer.insert_removed(dead[np.isin(dead, learned)])
+            n_dropped = sum(len(s.ids) - int(stays[s.number].sum()) for s in everything)
+            writer.commit("compact", version, {"n_dropped": n_dropped})
+            n_after = len(everything) - sum(map(len, runs)) + n_new
+        writer.catalogue.vacuum()
+        sweep(root, writer.catalogue, updating=True)
+    return CompactReport(n_dropped, len(everything), n_after)
+
+
+def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) -> list[list[Segment]]:
+    """Runs of neighbours, each to become one segment: those that lose items, and small ones side by side."""
+    full = segments.rows_of(width)
+    runs: list[list[Segment]] = [[]]
+    n = 0
+    for segment in everything:
+        n_stay = int(stays[segment.number].sum())
+        whole = n_stay == len(segment.ids) and n_stay >= full // 2
+        if whole or n + n_stay > full:
+            runs.append([])
+            n = 0
+        if not whole:
+            runs[-1].append(segment)
+            n += n_stay
+    return [run for run in runs if len(run) > 1 or (run and not stays[run[0].number].all())]
+
+
+def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array]) -> int:
+    """Write what stays of a run of segments as one; the codes are known and only copied."""
+    kept = [(segment, stays[segment.number]) for segment in run]
+    items = np.concatenate([segment.rows_now[rows] for segment, rows in kept])
+    if not len(items):
+        return 0
+    new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])
+    codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
+    oldest = min(segment.code_version for segment, rows in kept if rows.any())
+    writer.write_codes(new.number, oldest, codes)
+    writer.add_columns(new, joined([segment.columns.take(rows) for segment, rows in kept]))
+    return 1
+
+
+def _delete_items(catalogue: Catalogue, dead: Array) -> None:
+    catalogue.set_aside("dead", dead)
+    for table in ("items", "thumbnails"):
+        catalogue.delete(table, "id IN (SELECT id FROM dead)")
+
+
+def _delete_old_files(root: Path, catalogue: Catalogue, snapshot: Snapshot, dead: Array) -> None:
+    """Let go of models that are not in force, of codes that are not used, and of copies of dead items."""
+    used = {segment.number: segment.code_version for segment in snapshot.places.segments}
+    for kind, segment, version, file in list(catalogue.files("version IS NOT NULL")):
+        in_use = used.get(segment, version) if kind == "codes" else snapshot.version
+        if version != in_use:
+            catalogue.delete("files", f"path = '{file.path}'")
+    if training_vectors.has_any(root, catalogue, dead):
+        catalogue.delete("files", f"kind = '{training_vectors.KIND}'")

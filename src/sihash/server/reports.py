@@ -1,0 +1,51 @@
+"""Reports that take long to make: how good searches are, what is wrong with labels; cached by operation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from sihash.database import Database
+from sihash.database.findings import Diagnosis
+from sihash.server.models import ComparisonAnswer, ComparisonRow
+from sihash.threads import team
+
+Report = TypeVar("Report")
+MAX_QUERIES, MAX_ITEMS = 500, 50_000  # half a minute or so, whatever the size of the collection
+
+
+class ReportCache(Generic[Report]):
+    """The last report of ``make``, until the database changes. Who asks while it is made waits for it."""
+
+    def __init__(self, path: str, make: Callable[[Database], Report]) -> None:
+        self._path, self._make = path, make
+        self._last: tuple[int, Report] | None = None  # with the operation that it was made after
+        self._making = asyncio.Lock()
+
+    async def current(self) -> Report:
+        """Of the database as it is now."""
+        async with self._making:
+            return await asyncio.to_thread(self._current)
+
+    def _current(self) -> Report:
+        # A handle of its own: no search and no change waits until it is done.
+        with Database(self._path) as database:
+            operation = database.info()["operation"]
+            if self._last is None or self._last[0] != operation:
+                with team(1):  # searches need the other cores
+                    self._last = operation, self._make(database)
+            return self._last[1]
+
+
+def evaluation(database: Database) -> ComparisonAnswer:
+    found = database.compare(max_queries=MAX_QUERIES, max_items=MAX_ITEMS)
+    return ComparisonAnswer(
+        version=database.version,
+        **{**vars(found), "rows": [ComparisonRow(**vars(row)) for row in found.rows]},
+        advice=found.advice(),
+    )
+
+
+def diagnosis(database: Database) -> Diagnosis:
+    return database.doctor()
