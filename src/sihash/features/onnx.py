@@ -97,8 +97,6 @@ class Onnx:
         if self.size is not None:
             check_count("size", self.size)
         said = Preprocessing.beside(self.file)
-        if not Path(self.file).is_file():
-            raise FileNotFoundError(f"No ONNX file at {self.file}.")
         model, output, weight_files = _with_output(self.file, self.output or said.output or "penultimate")
         network = Network(model, output, self.file, LAYOUTS[said.layout] if said.layout else None)
         object.__setattr__(self, "_weight_files", tuple(weight_files))
@@ -186,6 +184,8 @@ def _with_output(file: str, output: str) -> tuple[bytes, str, list[Path]]:
         import onnx
     except ImportError:
         raise ImportError(_MISSING) from None
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"No ONNX file at {file}.")
     try:
         weight_files = _weight_files(onnx.load(file, load_external_data=False).graph, Path(file).parent)
         model = onnx.load(file)
