@@ -30,9 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from sihash import Database, datasets
+from sihash import Database
 from sihash._typing import Array
 from sihash.evaluation.alternatives import linear_discriminants, nearest_class_mean
+from sihash.research import data as research_data
 
 SIZES = [1, 2, 3, 5, 10, 20, 40, 80]  # rows of a class in a long-tailed cut
 K = 10
@@ -92,7 +93,7 @@ def embedded(path: str) -> Source:
 
 
 def named(name: str, features: str) -> Source:
-    data = datasets.load(name, features)
+    data = research_data.load(name, features)
     rows = (np.asarray(X, dtype=np.float32) for X in (data.X_train, data.X_test))
     (X, T), (y, t) = rows, (np.asarray(labels, dtype=int) for labels in (data.y_train, data.y_test))
     return Source(X, y, T, t)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sihash import datasets
+from sihash.datasets import Dataset
+from sihash.research import data as research_data
 
 FEATURES = {"cifar10": "gist", "mnist": "pixels"}
 EMBEDDED = {"tiny-imagenet": "tiny-imagenet-200/efficientnet-lite0.npz", "clinc150": "clinc150/minilm.npz"}
@@ -25,7 +26,7 @@ class Embedded:
             self.X_unknown = file["X_unknown"].astype(np.float32) if "X_unknown" in file else None
 
 
-def load(name: str) -> datasets.Dataset | Embedded:
+def load(name: str) -> Dataset | Embedded:
     if name in EMBEDDED:
         return Embedded(Path(os.environ.get("SIHASH_DATA", ".")) / EMBEDDED[name])
-    return datasets.load(name, features=FEATURES[name])
+    return research_data.load(name, features=FEATURES[name])

@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 from benchmarks.timing import timed
 
-from sihash import SIH, datasets
+from sihash import SIH
 from sihash._typing import Array
 from sihash.codes import pack, sign
 from sihash.database import Database
 from sihash.features import extract
 from sihash.index import open_index
 from sihash.kernel import row_blocks
+from sihash.research import data as research_data
 from sihash.threads import map_threads
 
 PARAMS: dict[str, Any] = {"n_bits": 64, "n_anchors": 1000, "kernel_width": 0.8, "random_state": 0}
@@ -77,7 +78,7 @@ def by_turns(first: Callable[[int], object], second: Callable[[int], object], n:
 
 def create(folder: Path, args: argparse.Namespace) -> None:
     """All parameters at their defaults, as a newcomer would have it."""
-    data = datasets.load("cifar10", "gist")
+    data = research_data.load("cifar10", "gist")
     X, y = np.ascontiguousarray(data.X_train), np.asarray(data.y_train)
     shares = []
     for repeat in range(args.repeats + 1):
@@ -109,7 +110,7 @@ def encode(folder: Path, args: argparse.Namespace) -> None:
 
 
 def add(folder: Path, args: argparse.Namespace) -> None:
-    data = datasets.load("cifar10")
+    data = research_data.load("cifar10")
     images = np.concatenate([data.X_train, data.X_test, 255 - data.X_train])[: args.items_add]
     numbers = np.concatenate([data.y_train, data.y_test, data.y_train])[: args.items_add]
     rng = np.random.RandomState(0)

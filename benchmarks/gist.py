@@ -12,8 +12,8 @@ import time
 import numpy as np
 import scipy.fft
 
-from sihash.datasets import load
 from sihash.features import gist
+from sihash.research.data import load
 
 
 def plain(images: np.ndarray) -> np.ndarray:

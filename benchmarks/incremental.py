@@ -85,7 +85,7 @@ def main() -> None:
     parser.add_argument("--data", default="cifar10", choices=NAMES)
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--anchors", type=int, default=1000)
-    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes, kmeans or random")
+    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes or random")
     parser.add_argument("--width", default="auto", help="of the kernel; auto: each fit chooses it")
     parser.add_argument("--solver", default="smooth", choices=["smooth", "ocas"])
     parser.add_argument("--repeats", type=int, default=5)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sihash import Database, datasets
+from sihash import Database
+from sihash.research import data as research_data
 
 OPTIONS = {"size": 112, "mean": (0.498,) * 3, "std": (0.502,) * 3, "output": "features"}
 
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=5000)
     parser.add_argument("--queries", type=int, default=1000)
     args = parser.parse_args()
-    data = datasets.load("cifar10")
+    data = research_data.load("cifar10")
     rng = np.random.default_rng(0)
     items = rng.choice(len(data.X_train), args.items, replace=False)
     queries = rng.choice(len(data.X_test), args.queries, replace=False)

@@ -26,7 +26,7 @@ from sihash import SIH
 from sihash._typing import Array
 from sihash.engines import open_engine
 from sihash.engines.dask_actors import Crew
-from sihash.hashing.codebook import make_codebook
+from sihash.hashing.words import first_words
 from sihash.kernel import KernelMap, normalise
 from sihash.svm import smooth
 from sihash.svm.binary import make_svms
@@ -195,7 +195,7 @@ def made_kernel(X: Array, n_anchors: int) -> KernelMap:
 
 def start(engine: Any, kernel: KernelMap, X: Array, y: Array) -> Any:
     """A solve of all bits that has not taken a step yet."""
-    words = make_codebook("separated", N_BITS, np.bincount(y), True, np.random.RandomState(0))
+    words = first_words("separated", N_BITS, np.bincount(y), True, np.random.RandomState(0))
     columns = {"X": X, "y": y, "pair": y.astype(np.int32), "key": np.arange(len(y))}
     return make_svms(engine.lay_out(kernel, columns, words), C, "smooth")
 

@@ -20,9 +20,10 @@ from benchmarks.data import N_BITS, NAMES, load
 from benchmarks.timing import timed
 from threadpoolctl import threadpool_limits
 
-from sihash import SIH, Database, datasets
+from sihash import SIH, Database
 from sihash._typing import Array
 from sihash.codes import n_bytes
+from sihash.datasets import Dataset
 from sihash.evaluation.alternatives import linear_discriminants
 from sihash.index import ScanIndex
 from sihash.index.faiss_index import FaissIndex
@@ -58,12 +59,12 @@ def random_codes(n: int, n_bits: int) -> Array:
     return np.random.default_rng(0).integers(0, 256, (n, n_bytes(n_bits)), dtype=np.uint8)
 
 
-def fitted(args: argparse.Namespace) -> tuple[SIH, datasets.Dataset]:
+def fitted(args: argparse.Namespace) -> tuple[SIH, Dataset]:
     data = load(args.data)
     return SIH(n_bits=args.bits, random_state=0).fit(data.X_train, data.y_train), data
 
 
-def many_codes(hasher: SIH, data: datasets.Dataset, n: int) -> Array:
+def many_codes(hasher: SIH, data: Dataset, n: int) -> Array:
     """Codes of ``n`` vectors, each between two training vectors of one class, nearer to the first."""
     rng = np.random.default_rng(0)
     X, y = np.asarray(data.X_train, dtype=np.float32), np.unique(data.y_train, return_inverse=True)[1]

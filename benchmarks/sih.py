@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("what", choices=["speed", "memory", "quality", "certified", "peak"])
     parser.add_argument("--data", default="cifar10", choices=NAMES)
     parser.add_argument("--anchors", type=int, default=1000)
-    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes, kmeans or random")
+    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes or random")
     parser.add_argument("--width", default="auto", help="kernel width, or auto")
     parser.add_argument("--C", type=float, default=SIH().C_x)
     parser.add_argument("--seeds", type=int, default=5)

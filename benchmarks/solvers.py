@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from sihash import datasets
 from sihash._typing import Array
-from sihash.hashing.codebook import make_codebook
+from sihash.hashing.words import first_words
 from sihash.kernel_fit import fit_kernel_map
+from sihash.research import data as research_data
 from sihash.svm import Solution, solve_binary
 
 N_BITS = 32
@@ -38,7 +38,7 @@ def main() -> None:
     X, y = made_rows(args.rows) if args.made else cifar_rows(args.rows)
     rng = np.random.RandomState(0)
     Phi = fit_kernel_map(X, y, args.anchors, "random", args.width, rng)(X)
-    Y = make_codebook("separated", N_BITS, np.bincount(y), True, rng)[y]
+    Y = first_words("separated", N_BITS, np.bincount(y), True, rng)[y]
     solve_binary(Phi[::50], Y[::50], args.C)  # compiled kernels are loaded outside the timer
     smooth, seconds = report("smooth", Phi, Y, args.C)
     if args.ocas:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def cifar_rows(n: int) -> tuple[Array, Array]:
-    data = datasets.load("cifar10", features="gist")
+    data = research_data.load("cifar10", features="gist")
     step = len(data.X_train) // n
     return data.X_train[::step], data.y_train[::step]
 

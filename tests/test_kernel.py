@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from sihash.anchors import choose_anchors, class_anchors, kmeans_centres, rows_for_anchors, shares_of_classes
+from sihash.anchors import class_anchors, kmeans_centres, shares_of_classes
 from sihash.kernel import MAPPED_ROWS, KernelMap, mean_of_rows, normalise, row_blocks
-from sihash.kernel_fit import fit_kernel_map
-from sihash.kernel_width import choose_width
+from sihash.kernel_fit import choose_width, fit_kernel_map
 
 
 def by_formula(X, mean, anchors, width):
@@ -93,37 +92,42 @@ def quantisation_error(Z, anchors):
     return ((Z[:, None] - anchors[None]) ** 2).sum(axis=2).min(axis=1).mean()
 
 
-def test_kmeans_centres_cover_better_than_random_rows():
+def anchors_of(Z, n, how, seed=0):
+    """Anchors of rows that are all of one class."""
+    y, rng = np.zeros(len(Z), int), np.random.RandomState(seed)
+    return class_anchors(Z, np.zeros(Z.shape[1]), y, np.array([n]), how, rng)[0]
+
+
+def test_centres_cover_better_than_random_rows():
     Z, _ = clustered()
     for seed in range(3):
-        centres = choose_anchors(Z, 40, "kmeans", np.random.RandomState(seed))[0]
-        drawn = choose_anchors(Z, 40, "random", np.random.RandomState(seed))[0]
+        centres, drawn = (anchors_of(Z, 40, how, seed) for how in ("classes", "random"))
         assert centres.shape == drawn.shape == (40, Z.shape[1])
         assert quantisation_error(Z, centres) < 0.8 * quantisation_error(Z, drawn)
         np.testing.assert_allclose(np.linalg.norm(centres, axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("how", ["kmeans", "random"])
+@pytest.mark.parametrize("how", ["classes", "random"])
 def test_anchors_follow_the_seed_alone(how):
     Z, _ = clustered()
     with threadpool_limits(1):
-        first = choose_anchors(Z, 30, how, np.random.RandomState(3))[0]
-    np.testing.assert_array_equal(choose_anchors(Z, 30, how, np.random.RandomState(3))[0], first)
-    assert not np.array_equal(choose_anchors(Z, 30, how, np.random.RandomState(4))[0], first)
+        first = anchors_of(Z, 30, how, 3)
+    np.testing.assert_array_equal(anchors_of(Z, 30, how, 3), first)
+    assert not np.array_equal(anchors_of(Z, 30, how, 4), first)
 
 
 def test_random_anchors_are_different_rows():
-    Z = np.arange(50, dtype=np.float32)[:, None]
-    anchors = choose_anchors(Z, 20, "random", np.random.RandomState(0))[0]
-    assert len(np.unique(anchors)) == 20
-    assert np.isin(anchors, Z).all()
+    Z, _ = clustered()
+    anchors = anchors_of(Z, 20, "random")
+    assert len(np.unique(anchors, axis=0)) == 20
+    assert (np.abs(anchors[:, None] - Z).sum(axis=2).min(axis=1) < 1e-5).all()
 
 
 def test_as_many_anchors_as_rows_are_the_rows():
     Z, _ = clustered(n=10)
-    for how in ("kmeans", "random"):
-        anchors = choose_anchors(Z, 10, how, np.random.RandomState(0))[0]
-        np.testing.assert_array_equal(anchors, Z)
+    for how in ("classes", "random"):
+        anchors = anchors_of(Z, 10, how)
+        np.testing.assert_allclose(np.sort(anchors, axis=0), np.sort(Z, axis=0), atol=1e-6)
         assert not np.shares_memory(anchors, Z)
 
 
@@ -151,8 +155,9 @@ def test_anchors_of_classes_lie_in_their_class():
     Z, y = clustered()
     for n_anchors, expected in ((100, 100), (3, 20)):
         shares = shares_of_classes(np.bincount(y), n_anchors)
-        rows = rows_for_anchors(y, shares, "classes", np.random.RandomState(0))
-        anchors, classes, _ = class_anchors(Z[rows], y[rows], shares, "classes", np.random.RandomState(0))
+        rng, names = np.random.RandomState(0), np.arange(len(Z)) + 1000
+        anchors, classes, made_of = class_anchors(Z, np.zeros(Z.shape[1]), y, shares, "classes", rng, names)
+        np.testing.assert_array_equal(y[made_of[0] - 1000], classes[made_of[1]])
         assert len(anchors) == len(classes) == expected
         np.testing.assert_allclose(np.linalg.norm(anchors, axis=1), 1, atol=1e-5)
         nearest = np.argmax(anchors @ Z.T, axis=1)
@@ -232,7 +237,7 @@ def test_given_anchors_are_in_the_coordinates_of_the_data():
 def test_more_anchors_than_rows_are_said():
     X = np.random.RandomState(0).standard_normal((6, 4)).astype(np.float32)
     with pytest.warns(UserWarning, match="10 anchors were asked for, but there are 6 rows"):
-        kernel = fit_kernel_map(X, np.zeros(6, int), 10, "kmeans", 0.5, np.random.RandomState(0))
+        kernel = fit_kernel_map(X, np.zeros(6, int), 10, "classes", 0.5, np.random.RandomState(0))
     assert kernel.n_features_out == 7
 
 
@@ -242,7 +247,7 @@ def test_more_anchors_than_rows_are_said():
         ({"kernel_width": 0.0}, "number from 0.001 to 1000, got 0.0"),
         ({"kernel_width": np.nan}, "number from 0.001"),
         ({"kernel_width": "wide"}, "'auto' or a number, got 'wide'"),
-        ({"anchors": "grid"}, "'classes', 'kmeans', 'random' or an array, got 'grid'"),
+        ({"anchors": "grid"}, "'classes', 'random' or an array, got 'grid'"),
         ({"anchors": np.zeros((3, 5))}, "with 4 columns like X, got shape \\(3, 5\\)"),
         ({"anchors": np.full((3, 4), np.nan)}, "must be finite"),
     ],

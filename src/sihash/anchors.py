@@ -1,36 +1,21 @@
-"""Where the anchors of the kernel lie: k-means centres or rows of every class, or k-means centres of all."""
+"""Where the anchors of the kernel lie: k-means centres, or rows, of every class."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.kernel import row_blocks
+from sihash.kernel import normalise, row_blocks
 from sihash.splitmix import mixed
 from sihash.threads import map_threads
 
-ANCHORS = ("classes", "kmeans", "random")
+ANCHORS = ("classes", "random")
 KMEANS_ROUNDS = 4
 KMEANS_ROWS = 8  # rows of the sample per centre
-MOST_ANCHORS = 5000  # unless more are asked for: the Gram matrix of so many features takes 200 MB
+MOST_ANCHORS = 2000  # unless more are asked for: the cost grows with the square of their number
 MEAN_ROWS = 64  # rows at most in the mean of a class that has one anchor
-
-
-def choose_anchors(Z: Array, n_anchors: int, how: str, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Pick ``n_anchors`` anchors for normalised rows ``Z``: rows drawn at random, or k-means centres.
-
-    Also says what they are made of: row numbers, and below each the anchor that it is part of.
-    """
-    if n_anchors >= len(Z):
-        return Z.copy(), _paired(np.arange(len(Z)))
-    if how == "random":
-        rows = rng.choice(len(Z), n_anchors, replace=False)
-        return Z[rows], _paired(rows)
-    return kmeans_centres(Z, n_anchors, rng)
-
-
-def _paired(rows: Array) -> Array:
-    return np.stack([rows, np.arange(len(rows))])
 
 
 def shares_of_classes(sizes: Array, n_anchors: int, names: Array | None = None) -> Array:
@@ -72,32 +57,47 @@ def n_rows_wanted(shares: Array, how: str) -> Array:
 
 
 def class_anchors(
-    Z: Array, y: Array, shares: Array, how: str, rng: np.random.RandomState
+    X: Any,
+    mean: Array,
+    y: Array,
+    shares: Array,
+    how: str,
+    rng: np.random.RandomState,
+    keys: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Anchors of every class, the class of each, and what they are made of.
+    """Anchors of every class in normalised coordinates, the class of each, and what they are made of.
 
-    Rows ``Z`` come class after class (`rows_for_anchors`). ``how`` "random" takes rows as they are; else they
-    are unit-length k-means centres, and a class with one anchor is its mean.
+    ``shares`` counts the anchors of each class number in ``y``. ``how`` "random" takes rows as they are; else
+    they are unit-length k-means centres, and a class with one anchor is its mean. What they are made of are
+    the ``keys`` of rows (default: their numbers), and below each the anchor that it is part of. Only the rows
+    that are drawn are normalised.
     """
+    rows = rows_for_anchors(y, shares, how, rng)
+    Z, y = normalise(X[rows], mean).astype(np.float32, copy=False), y[rows]
+    shares = np.minimum(shares, np.bincount(y, minlength=len(shares)))
     starts = np.searchsorted(y, np.arange(len(shares) + 1))
     seeds = rng.randint(2**31 - 1, size=len(shares))
 
     def centres(k: int) -> tuple[Array, Array]:
         own = Z[starts[k] : starts[k + 1]]
-        if how == "random":
-            return choose_anchors(own, int(shares[k]), how, np.random.RandomState(seeds[k]))
-        if shares[k] == 1:
-            return _unit(own.mean(axis=0, keepdims=True)), _paired(np.arange(len(own))) * [[1], [0]]
-        return choose_anchors(own, int(shares[k]), "kmeans", np.random.RandomState(seeds[k]))
+        if shares[k] == 1 and how != "random":
+            return _unit(own.mean(axis=0, keepdims=True)), np.stack(
+                [np.arange(len(own)), np.zeros(len(own), int)]
+            )
+        if how == "random" or shares[k] == len(own):
+            return own[: shares[k]], np.stack([np.arange(shares[k])] * 2)
+        return kmeans_centres(own, int(shares[k]), np.random.RandomState(seeds[k]))
 
     points, classes, made_of, n = [], [], [], 0
     for k in np.flatnonzero(shares).tolist():
-        found, own = centres(k)
+        found, parts = centres(k)
         points.append(found)
         classes.append(np.full(len(found), k))
-        made_of.append(own + np.array([[starts[k]], [n]]))
+        made_of.append(parts + np.array([[starts[k]], [n]]))
         n += len(found)
-    return np.concatenate(points), np.concatenate(classes), np.concatenate(made_of, axis=1)
+    places, anchors = np.concatenate(made_of, axis=1)
+    names = rows if keys is None else keys[rows]
+    return np.concatenate(points), np.concatenate(classes), np.stack([names[places], anchors])
 
 
 def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> tuple[Array, Array]:
@@ -105,7 +105,7 @@ def kmeans_centres(Z: Array, k: int, rng: np.random.RandomState) -> tuple[Array,
 
     Anchors need to cover the data, not to be the optimum of k-means: measured on CIFAR-10, longer runs on
     more rows gave no better codes, and centres put back on the unit sphere, where the data lie, gave better
-    ones. A centre that lost its rows is drawn again. Also says what they are made of, as `choose_anchors`.
+    ones. A centre that lost its rows is drawn again. Also says what they are made of.
     """
     numbers = rng.choice(len(Z), min(len(Z), KMEANS_ROWS * k), replace=False)
     sample = Z[numbers]

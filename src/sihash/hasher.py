@@ -9,13 +9,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sihash import hasher_file, modelfile
+from sihash import modelfile
 from sihash._typing import Array
 from sihash.checks import check_real
-from sihash.codes_out import CodesOut
+from sihash.encoder import EncoderMixin
+from sihash.modelfile import Entries
 
 
-class Hasher(CodesOut, TransformerMixin, BaseEstimator):
+class Hasher(EncoderMixin, TransformerMixin, BaseEstimator):
     """Base of `SIH` and the baselines.
 
     A subclass stores its parameters in ``__init__`` (``n_bits`` among them), learns in ``fit``, and gives
@@ -27,7 +28,7 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return super().decision_function(X)
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Codes as packed uint8, n × ceil(n_bits / 8); `sihash.codes` states the bit order."""
         check_is_fitted(self)
         return super().transform(X)
@@ -41,16 +42,24 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted hasher to one checksummed file (see `sihash.modelfile`)."""
         check_is_fitted(self)
-        hasher_file.write(path, type(self).__name__, self.get_params(deep=False), self, *self._state())
+        params, names = self.get_params(deep=False), self._feature_names()
+        modelfile.write_model(path, type(self).__name__, params, self.n_features_in_, names, *self._state())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **params: Any) -> Self:
         """Read a hasher written by `save`; ``params`` override those in the file."""
-        header, tensors, kept = hasher_file.read(path, cls.__name__)
-        _check_params(cls().get_params(deep=False), header["params"])
-        hasher = cls(**{**kept, **params})
-        hasher_file.restore(hasher, path, header, tensors)
+        with modelfile.reading(path, cls.__name__) as (header, tensors, kept):
+            _check_params(cls().get_params(deep=False), header["params"])
+            hasher = cls(**{**kept, **params})
+            hasher.n_features_in_ = int(header.number("n_features_in"))
+            if "feature_names_in" in header:
+                hasher.feature_names_in_ = np.array(header["feature_names_in"], dtype=object)
+            modelfile.check_shapes(tensors, {"mean": (hasher.n_features_in_,)})
+            hasher._set_state(header, tensors)
         return hasher
+
+    def _feature_names(self) -> list[str] | None:
+        return self.feature_names_in_.tolist() if hasattr(self, "feature_names_in_") else None
 
     def _check_rows(self, X: Any) -> Array:
         check_real(X)
@@ -65,11 +74,11 @@ class Hasher(CodesOut, TransformerMixin, BaseEstimator):
     def _state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         raise NotImplementedError
 
-    def _set_state(self, header: modelfile.Entries, tensors: modelfile.Entries) -> None:
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
         raise NotImplementedError
 
 
-def _check_params(defaults: dict[str, Any], params: modelfile.Entries) -> None:
+def _check_params(defaults: dict[str, Any], params: Entries) -> None:
     """Refuse parameters that the class does not have, and None or NaN where it takes neither."""
     for name, value in params.items():
         if name not in defaults:

@@ -12,6 +12,8 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from sihash.store.atomic_file import whole_file
 FORMAT_NAME = "sihash"
 VERSION = 1
 _BLANK = b"0" * 64
+PARAM = "param."  # before the names of parameters that are arrays
 
 
 class ModelFileError(ValueError):
@@ -92,6 +95,67 @@ def read(path: str | os.PathLike[str]) -> tuple[Entries, Entries]:
         )
     _check_digest(path, blob, metadata)
     return _content(path, blob, metadata)
+
+
+# Hashers.
+
+
+def write_model(
+    path: str | os.PathLike[str],
+    class_name: str,
+    params: dict[str, Any],
+    n_features: int,
+    feature_names: Sequence[str] | None,
+    header: dict[str, Any],
+    tensors: dict[str, Array],
+) -> None:
+    """Write what a hasher of this class is made of again: parameters, features of its rows, and its state.
+
+    The state of a random generator among the parameters is not kept.
+    """
+    plain: dict[str, Any] = {}
+    arrays: dict[str, Array] = {}
+    for name, value in params.items():
+        if isinstance(value, np.ndarray):
+            arrays[PARAM + name] = value
+        else:
+            value = value.item() if isinstance(value, np.generic) else value
+            plain[name] = None if isinstance(value, np.random.RandomState) else value
+    entries = {"class": class_name, "params": plain, "n_features_in": n_features, **header}
+    if feature_names is not None:
+        entries["feature_names_in"] = list(feature_names)
+    write(path, entries, {**arrays, **tensors})
+
+
+@contextmanager
+def reading(
+    path: str | os.PathLike[str], class_name: str
+) -> Iterator[tuple[Entries, Entries, dict[str, Any]]]:
+    """Header, tensors and parameters of a file that holds a ``class_name``.
+
+    Entries that do not fit each other are the fault of the file: what they raise in the ``with`` block is one
+    `ModelFileError`.
+    """
+    header, tensors = read(path)
+    if header.get("class") != class_name:
+        raise ModelFileError(
+            f"{path} holds a {header.get('class')} model; open it with {header.get('class')}.load."
+        )
+    params = header["params"]
+    if not isinstance(params, Entries):
+        raise header.wrong("params", f"parameters were expected, got {params!r}")
+    check_numbers(tensors)
+    arrays = {k.removeprefix(PARAM): v for k, v in tensors.items() if k.startswith(PARAM)}
+    if "feature_names_in" in header and len(header.list("feature_names_in")) != header["n_features_in"]:
+        raise header.wrong("feature_names_in", f"{header['n_features_in']} names were expected")
+    try:
+        yield header, tensors, {**params, **arrays}
+    except ModelFileError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} is not a model file that save wrote: its entries do not fit each other ({error})."
+        ) from error
 
 
 def check_shapes(tensors: dict[str, Array], wanted: dict[str, tuple[int, ...]]) -> None:

@@ -155,22 +155,6 @@ def test_what_a_killed_writer_left_is_named(folder):
     db.close()
 
 
-def test_anchors_over_all_rows_have_to_be_learned_again(folder):
-    """They belong to no class, so an update leaves them as they are; it is told how to be rid of them."""
-    db, X, names = make(folder / "db", anchors="kmeans")
-    ids = list(range(0, 90, 2))
-    db.remove(ids)
-    db.update()
-    db.compact()
-    assert "update --relearn" in reasons(db)
-    db.update("relearn")
-    db.compact()
-    assert db.verify(deleted=True) == []
-    mean = db._read(lambda s: s.hasher.kernel_.mean.copy())
-    db.close()
-    assert traces(folder / "db", X[ids[:20]], mean, [names[k] for k in ids]) == set()
-
-
 def test_the_command_line_tells_it(folder):
     db, _, _ = make(folder / "db")
     runner, command = CliRunner(), ["verify", str(folder / "db"), "--deleted"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -210,6 +211,53 @@ def test_one_image_is_one_image(folder):
             assert len(db.add(image).added) == 1
         with pytest.raises(DatabaseError, match="holds images"):
             db.add([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("cell", [1e3, 1e5, 1e9, 1e20, -3.4e38])
+def test_one_wild_cell_ruins_nothing(folder, cell):
+    """It is rejected by name, or counts as one far row: searches and predictions are as without it."""
+    X, y = small.rows(200, seed=0)
+    Q, expected = small.rows(100, seed=1)
+    X[17, 3] = cell
+    with Database.create(folder / "db", X, y, **{**small.PARAMS, "n_anchors": 40}) as db:
+        found = [answer.hits[0].label for answer in db.search(Q, k=1)]
+        assert np.mean(np.array(found) == expected) > 0.95
+        rejected = [reject.name for reject in db.created_.rejected]
+        assert rejected == (["row 17"] if abs(cell) > 1e8 else [])
+        if rejected:
+            assert (
+                "times as far from the others as is usual (the limit is 1e+07)"
+                in db.created_.rejected[0].reason
+            )
+            assert f"column 3 holds {cell:.4g}" in db.created_.rejected[0].reason
+        new = Q.copy()
+        new[7, 3] = cell
+        assert [reject.name for reject in db.add(new).rejected] == (["row 7"] if rejected else [])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        hasher = SIH(n_bits=8, n_anchors=40, random_state=0).fit(X, y)
+    assert (hasher.predict(Q) == expected).mean() > 0.95
+    assert ["Row 17 is a vector" in str(each.message) for each in told] == [True] * len(rejected)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        lambda rng: np.exp(3 * rng.standard_normal((5000, 4))),
+        lambda rng: rng.standard_cauchy((5000, 8)),
+        lambda rng: rng.zipf(2.0, (5000, 8)),
+        lambda rng: np.where(rng.random((5000, 1)) < 0.9, 0, rng.standard_normal((5000, 8))),
+        lambda rng: 1e8 + rng.standard_normal((5000, 8)),
+        lambda rng: 1e-20 * rng.standard_normal((5000, 8)),
+        lambda rng: np.array([[1.0], [1.0], [1.0], [1.0], [2e6]]),
+        lambda rng: np.eye(50)[rng.integers(50, size=5000)],
+    ],
+)
+def test_no_honest_row_is_refused(rows):
+    X = rows(np.random.default_rng(0)).astype(np.float32)
+    source = open_source(X)
+    intake = intake_of(source, Nothing())
+    assert sum(len(block.vectors) for block in source.blocks(intake)) == len(X)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "npz"])

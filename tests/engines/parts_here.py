@@ -31,7 +31,10 @@ class EngineHere(LocalEngine):
     def _cuts(self, count):
         return [slice(k * count // self.n, (k + 1) * count // self.n) for k in range(self.n)]
 
-    def lay_out(self, kernel, columns, words):
+    def lay_out(self, kernel, columns, words, sizes=None):
+        if sizes is not None:
+            rows = super().lay_out(kernel, columns, words, sizes)
+            return PartsHere([RowBlocks(rows.blocks[cut]) for cut in self._cuts(len(sizes))])
         lay_out = super().lay_out
         return PartsHere(
             [
@@ -39,7 +42,3 @@ class EngineHere(LocalEngine):
                 for cut in self._cuts(len(columns["y"]))
             ]
         )
-
-    def lay_out_again(self, kernel, columns, sizes, words):
-        rows = super().lay_out_again(kernel, columns, sizes, words)
-        return PartsHere([RowBlocks(rows.blocks[cut]) for cut in self._cuts(len(sizes))])

@@ -90,7 +90,7 @@ def test_the_same_hash_functions_as_in_memory_after_every_change(solver, tmp_pat
     for hasher in (memory, disk_):
         hasher.relearn()
     same(memory, disk_)
-    rows = disk_._training.svms.rows
+    rows = disk_.training_.svms.rows
     assert all(disk._segment_of(block.arrays[name]) is not None for block in rows for name in ("Phi", "X"))
 
 
@@ -100,8 +100,8 @@ def test_a_file_says_nothing_of_the_engine_and_is_opened_on_any(tmp_path):
     SIH(n_bits=8, n_anchors=30, random_state=0, engine="disk").fit(X, y).save(tmp_path / "model")
     plain, mapped = SIH.load(tmp_path / "model"), SIH.load(tmp_path / "model", engine="disk")
     assert plain.engine is None
-    assert isinstance(plain._training.svms.rows.store, Memory)
-    assert isinstance(mapped._training.svms.rows.store, Scratch)
+    assert isinstance(plain.training_.svms.rows.store, Memory)
+    assert isinstance(mapped.training_.svms.rows.store, Scratch)
     same(plain.add(extra, extra_y), mapped.add(extra, extra_y))
 
 

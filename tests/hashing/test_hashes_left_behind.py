@@ -11,7 +11,7 @@ PARAMS = {"n_bits": 24, "n_anchors": 120, "random_state": 0}
 
 def assert_same_as_transform(hasher, at_least=0.9):
     X, _, _ = hasher.training_set()
-    packed, certain = hasher.training_hashes()
+    packed, certain = hasher.training_.hashes()
     np.testing.assert_array_equal(packed[certain], hasher.transform(X)[certain])
     assert len(packed) == len(hasher.ids_)
     assert certain.mean() >= at_least
@@ -42,7 +42,7 @@ def test_few_classes_and_float64():
     """Repeated bits, and rows whose scores are computed in another type by `transform`."""
     X, y = load_digits(n_class=3, return_X_y=True)
     hasher = SIH(**PARAMS).fit(X, y)
-    packed, certain = hasher.training_hashes()
+    packed, certain = hasher.training_.hashes()
     np.testing.assert_array_equal(packed[certain], hasher.transform(X.astype(np.float64))[certain])
 
 
@@ -51,7 +51,7 @@ def test_scores_next_to_zero_are_not_certain():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 5)).astype(np.float32)
     hasher = SIH(8, 10, random_state=0, max_iter=1).fit(np.concatenate([X, X]), np.repeat([0, 1], 40))
-    _, certain = hasher.training_hashes()
+    _, certain = hasher.training_.hashes()
     margins = np.abs(hasher.decision_function(np.concatenate([X, X]))).min(axis=1)
     assert np.all(certain[margins > 1e-3 * np.linalg.norm(hasher.bit_coef_, axis=1).max()])
     assert not certain[margins == 0].any()

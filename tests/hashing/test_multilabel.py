@@ -12,7 +12,8 @@ from sihash import SIH
 from sihash.evaluation import leave_one_out
 from sihash.hashing import Change, from_scratch, incremental
 from sihash.hashing.label_probability import best_threshold, learn_label_head, predicted
-from sihash.hashing.label_sets import LabelSets, words_of_sets
+from sihash.hashing.words import word_of_set
+from sihash.labels import LabelSets
 
 N_CLASSES = 5
 
@@ -34,7 +35,7 @@ def made(n=500, seed=0):
 
 def state(hasher, X):
     """All that a hasher answers."""
-    coded = hasher.code_proba(hasher.codes_[:50])
+    coded = hasher.functions_.code_proba(hasher.codes_[:50])
     answers = hasher.transform(X), hasher.decision_function(X), hasher.predict_proba(X), coded
     return [*answers, hasher.codes_, hasher.class_coef_]
 
@@ -99,7 +100,7 @@ def test_rows_with_several_labels_are_found_and_recognised():
         leave_one_out(hasher.transform(X[test]), true).mAP
         > leave_one_out(hasher.transform(X[test]), np.random.RandomState(0).permutation(true)).mAP
     )
-    where, hits = hasher.left_out_hits(300)
+    where, hits = hasher.training_.left_out_hits(300)
     assert hits.mean() > 0.8
     assert where.max() < N_CLASSES
 
@@ -122,7 +123,7 @@ def test_rows_without_a_label_are_known_and_not_learned_from(y, form, tmp_path):
     hasher = small(n_anchors=4).fit(X, y)
     plain = small(n_anchors=4).fit(X[given], [0, 1, 1, 0, 1, 0])
     np.testing.assert_array_equal(hasher.decision_function(X), plain.decision_function(X))
-    assert hasher._training.form.kind == form
+    assert hasher.training_.form.kind == form
     assert hasher.ids_ == given.tolist()
     with pytest.raises(ValueError, match="The id 2 is taken"):
         hasher.add(X[:1], y[:1], ids=[2])
@@ -184,7 +185,7 @@ def test_one_label_of_a_row_changes():
 def test_a_row_loses_the_label_of_a_class_that_goes():
     X, Y, sets = made(300)
     hasher = small().fit(X, Y)
-    words = hasher._training.class_words(np.array([0, 1, 3, 4]))
+    words = hasher.training_.class_words(np.array([0, 1, 3, 4]))
     hasher.remove_classes([2])
     _, labels, ids = hasher.training_set()
     assert labels.shape[1] == N_CLASSES
@@ -193,7 +194,7 @@ def test_a_row_loses_the_label_of_a_class_that_goes():
     assert hasher.classes_.tolist() == [0, 1, 3, 4]
     assert hasher.report_.n_removed == sum(own == {2} for own in sets)
     assert hasher.predict(X)[:, 2].sum() == 0
-    np.testing.assert_array_equal(hasher._training.class_words(np.array([0, 1, 3, 4])), words)
+    np.testing.assert_array_equal(hasher.training_.class_words(np.array([0, 1, 3, 4])), words)
 
 
 def test_a_class_keeps_its_word_though_all_its_rows_lose_a_label():
@@ -201,10 +202,10 @@ def test_a_class_keeps_its_word_though_all_its_rows_lose_a_label():
     sets = [own | {"also"} if 4 in own else own for own in sets]
     hasher = small().fit(X, [list(map(str, own)) for own in sets])
     place = hasher.classes_.tolist().index("4")
-    word = hasher._training.class_words(hasher._training.live[[place]])
+    word = hasher.training_.class_words(hasher.training_.live[[place]])
     hasher.remove_classes(["also"])
     place = hasher.classes_.tolist().index("4")
-    np.testing.assert_array_equal(hasher._training.class_words(hasher._training.live[[place]]), word)
+    np.testing.assert_array_equal(hasher.training_.class_words(hasher.training_.live[[place]]), word)
     assert from_scratch(hasher, Change(remove_classes=["4"])).classes_.tolist() == list("0123")
 
 
@@ -236,10 +237,10 @@ def test_relearn_keeps_labels():
     X, _, sets = made(300)
     hasher = small(training_rows=150).fit(X, sets)
     before = hasher.training_set()
-    outside = dict(hasher._training.outside)
+    outside = dict(hasher.training_.outside)
     hasher.relearn()
     assert hasher.training_set()[1] == before[1]
-    assert hasher._training.outside.keys() == outside.keys()
+    assert hasher.training_.outside.keys() == outside.keys()
 
 
 @pytest.mark.parametrize(
@@ -275,9 +276,9 @@ def test_another_form_than_in_fit_is_refused_and_nothing_changes():
 
 def test_the_word_of_a_set_is_the_majority():
     words = np.array([[1, 1, -1, 1], [1, -1, -1, -1], [-1, 1, -1, -1]], dtype=np.int8)
-    assert words_of_sets(words).tolist() == [1, 1, -1, -1]
-    assert words_of_sets(words[:1]).tolist() == words[0].tolist()
-    pair = words_of_sets(np.array([[1, 1, 1, 1, 1], [1, -1, -1, -1, -1]], dtype=np.int8))
+    assert word_of_set(words).tolist() == [1, 1, -1, -1]
+    assert word_of_set(words[:1]).tolist() == words[0].tolist()
+    pair = word_of_set(np.array([[1, 1, 1, 1, 1], [1, -1, -1, -1, -1]], dtype=np.int8))
     assert pair.tolist() == [1, 1, -1, 1, -1], "ties go to the classes in turn"
 
 
@@ -287,8 +288,8 @@ def test_label_sets_by_hand():
     found = sets.of_rows(numbers, counts, np.array([9, 5, 1]))
     assert found.tolist() == [3, 1, -1, 4]
     assert sets.members[3:] == [(2, 0), (2, 1)], "the rarest first"
-    assert sets.home[found[[0, 1, 3]]].tolist() == [2, 1, 2]
-    np.testing.assert_array_equal(sets.hold(np.array([3, 1]), np.array([0, 2])), [[1, 1], [0, 0]])
+    assert sets.primary[found[[0, 1, 3]]].tolist() == [2, 1, 2]
+    np.testing.assert_array_equal(sets.membership(np.array([3, 1]), np.array([0, 2])), [[1, 1], [0, 0]])
     np.testing.assert_array_equal(sets.shares(3).toarray().sum(axis=0), np.ones(5))
 
 

@@ -20,7 +20,7 @@ def rows():
 
 def anchors_with(hasher, ids):
     """Anchors that are means of some of these rows."""
-    keys = [key for name, key in hasher._training.key_of.items() if name in ids]
+    keys = [key for name, key in hasher.training_.key_of.items() if name in ids]
     made_rows, anchors = hasher.kernel_.made_of
     return set(anchors[np.isin(made_rows, keys)].tolist())
 

@@ -21,7 +21,7 @@ def digits():
     """Real rows, ten for each feature, with kernel features and random splits of the classes."""
     X, y = load_digits(return_X_y=True)
     rng = np.random.RandomState(0)
-    Phi = fit_kernel_map(X.astype(np.float32), y, 150, "kmeans", 0.8, rng)(X.astype(np.float32))
+    Phi = fit_kernel_map(X.astype(np.float32), y, 150, "classes", 0.8, rng)(X.astype(np.float32))
     return Phi, rng.choice([-1, 1], (10, 8)).astype(np.int8)[y]
 
 

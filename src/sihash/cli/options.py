@@ -80,12 +80,9 @@ def refuse_missing_files(paths: Iterable[Path]) -> None:
 
 
 def refuse_missing_source(source: str) -> None:
-    """Report a missing collection (a path, or the name of a data set) before the slow imports."""
-    if not Path(source).expanduser().exists():
-        from sihash.datasets.places import NAMED
-
-        if source not in NAMED:
-            raise ValueError(f"There is nothing at {source}; give a path, or one of {', '.join(NAMED)}.")
+    """Report a missing collection (a path, or ``digits``) before the slow imports."""
+    if not Path(source).expanduser().exists() and source != "digits":
+        raise ValueError(f"There is nothing at {source}; give a path, or digits.")
 
 
 def with_extension(path: Path, extension: str) -> Path:

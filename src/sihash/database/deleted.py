@@ -27,7 +27,6 @@ from sihash.store.writer import strays
 
 COMPACT = "run `sihash compact`"
 UPDATE = "run `sihash update`, then `sihash compact`"
-RELEARN = "run `sihash update --relearn`, then `sihash compact`"
 
 
 def verify_deleted(root: str | os.PathLike[str]) -> list[FileProblem]:
@@ -98,9 +97,7 @@ def _anchors(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> Iterator[F
         return  # anchors that the user gave: no vectors of items
     n = int(_too_few(tensors["made_of"], tensors["keys"]).sum())
     if n:
-        yield FileProblem(
-            file.path, f"has {n:,} anchors that removed vectors make up too much of; {RELEARN}."
-        )
+        yield FileProblem(file.path, f"has {n:,} anchors that removed vectors make up too much of; {UPDATE}.")
 
 
 def _too_few(made_of: Array, keys: Array) -> Array:

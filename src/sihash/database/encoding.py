@@ -13,7 +13,7 @@ from sihash.kernel import row_blocks
 from sihash.store.segments import Segment
 
 if TYPE_CHECKING:
-    from sihash.hashing.updatable import UpdatableHashFunctions
+    from sihash.hashing.training import Training
 
 ENCODED_ROWS = 1 << 15  # hashed at a time
 
@@ -28,12 +28,12 @@ class Encoder:
         self._codes = np.empty((0, width), dtype=np.uint8) if codes is None else codes
 
     @classmethod
-    def after_learning(cls, hasher: UpdatableHashFunctions) -> Self:
+    def after_learning(cls, learner: Training) -> Self:
         """Learning has left the codes of the items that it learned from."""
-        codes, certain = hasher.training_hashes()
-        ids = np.array(hasher.ids_, dtype=np.int64)[certain]
+        codes, certain = learner.hashes()
+        ids = np.array(learner.ids, dtype=np.int64)[certain]
         order = np.argsort(ids)
-        return cls(hasher, ids[order], codes[certain][order])
+        return cls(learner.functions(), ids[order], codes[certain][order])
 
     def codes(self, segment: Segment) -> Array:
         """Packed codes of all items of a segment, n × n_bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from sihash.store.label_table import LabelTable
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
-    from sihash.hashing.updatable import UpdatableHashFunctions
+    from sihash.hashing.training import Training as Learner
 
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
 ROUNDS = 5  # that learning may take, unless its settings say so
@@ -73,7 +73,7 @@ def sample(ids: Array, classes: Array, budget: Budget) -> Array:
     return np.flatnonzero(in_sample(ids, classes, rates))
 
 
-def fit(hasher: SIH, X: Array, training: Training) -> SIH:
+def fit(hasher: SIH, X: Array, training: Training) -> Learner:
     """Learn from scratch, from all of these rows: the database has drawn the sample."""
     n_classes = training.n_labels
     if n_classes < 2:
@@ -85,7 +85,9 @@ def fit(hasher: SIH, X: Array, training: Training) -> SIH:
 
     try:
         whole = clone(hasher).set_params(training_rows="all")
-        return whole.fit(X, list(map(list, training.labels)), ids=training.ids.tolist())
+        learned = whole.fit(X, list(map(list, training.labels)), ids=training.ids.tolist()).training_
+        assert learned is not None
+        return learned
     except ValueError as error:
         raise DatabaseError(str(error)) from error
 
@@ -99,22 +101,24 @@ def as_learned(training: Training, learned: Array) -> Array:
     return (same["id"] == training.ids) & (same["class"] == training.classes)
 
 
-def update_hasher(
-    hasher: UpdatableHashFunctions, X: Array, training: Training, learned: Array
-) -> tuple[UpdatableHashFunctions, int, int]:
-    """Bring a hasher to the present rows ``X`` in one run: it, and how many rows came and went.
+def update(learner: Learner, X: Array, training: Training, learned: Array) -> tuple[Learner, int, int]:
+    """Bring a training to the present rows ``X`` in one run: it, and how many rows came and went.
 
     ``learned`` is the `record` of the rows that it knows. One with another label goes and comes.
     """
-    known = np.array(hasher.ids_, dtype=np.int64)
+    from sihash.hashing.training import Change  # not at every start
+
+    known = np.array(learner.ids, dtype=np.int64)
     fresh = np.flatnonzero(~as_learned(training, learned))
     gone = np.setdiff1d(known, np.delete(training.ids, fresh))
     labels = [list(training.labels[k]) for k in fresh]
     if not len(gone) and not len(fresh):
-        return hasher, 0, 0
-    new = (X[fresh], labels, training.ids[fresh].tolist()) if len(fresh) else (None, None, None)
+        return learner, 0, 0
+    change = Change(remove_ids=gone.tolist())
+    if len(fresh):
+        change = replace(change, X=X[fresh], y=labels, ids=training.ids[fresh].tolist())
     try:
-        return hasher.update(*new, remove=gone.tolist()), len(fresh), len(gone)
+        return learner.after(change), len(fresh), len(gone)
     except ValueError as error:
         raise DatabaseError(f"The hash functions cannot be updated: {error}") from error
 
@@ -127,7 +131,7 @@ def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
 
 
 def write_models(
-    root: Path, hasher: UpdatableHashFunctions, version: int, learned: Array, left_out: Array
+    root: Path, learner: Learner, version: int, learned: Array, left_out: Array
 ) -> dict[str, Written]:
     """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
     classes of the training rows, and some of these with margins as if they had been left out.
@@ -138,8 +142,8 @@ def write_models(
     )
     training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
     return {
-        "hash": files.write_model(root, hashes, hasher, updatable=False),
-        "training-state": files.write_model(root, state, hasher, vectors=False),
+        "hash": files.write_model(root, hashes, learner.functions()),
+        "training-state": files.write_model(root, state, learner, vectors=False),
         "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
         "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }

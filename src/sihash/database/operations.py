@@ -32,9 +32,9 @@ from sihash.database.reader import Reader
 from sihash.database.snapshot import Snapshot
 from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import training_ids
-from sihash.hashing.hyperparameters import n_bits_for
+from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
-from sihash.kernel import mean_of_rows, row_blocks
+from sihash.kernel import Middle, mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store import kept_versions, relabelled, segments, small_segments
@@ -95,19 +95,21 @@ def create(
             X = places.vectors(training.ids, width)
         progress("learning", 0.0)
         with learning.told(progress, hasher.max_iter):
-            hasher = learning.fit(hasher, X, training)
+            learner = learning.fit(hasher, X, training)
+            functions = learner.functions()
         progress("learning", 1.0)
         meta |= {
             "format": FORMAT,
             "width": width,
-            "n_bits": hasher.n_bits,
+            "n_bits": functions.n_bits,
             "training_rows": training_rows,
+            "usual_distance": Middle.of(*(segment.vectors for segment in new)).usual,
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
-            left_out = rows_left_out(hasher)
-            models = pool.submit(write_models, root, hasher, 1, training.record(), left_out)
-            _encode(writer, new, Encoder.after_learning(hasher), 1, progress)
+            left_out = rows_left_out(learner)
+            models = pool.submit(write_models, root, learner, 1, training.record(), left_out)
+            _encode(writer, new, Encoder.after_learning(learner), 1, progress)
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
@@ -116,10 +118,10 @@ def create(
             writer.adopt(training_vectors.KIND, copy)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         table = LabelTable(writer.catalogue.rows("classes"))
-        weights = learn_weights(hasher, sketcher, places.only(training.ids, X), table, left_out)
+        weights = learn_weights(functions, sketcher, places.only(training.ids, X), table, left_out)
         details = {**_about(intake, 0), "strategy": "create", "n_training": len(training.ids)}
         details |= {"words": 1, "first_new": intake.n_numbers, "model": models.result()["hash"].sha256.hex()}
-        details |= {"report": str(hasher.report_), "ranking": weights.to_json()}
+        details |= {"report": str(learner.report), "ranking": weights.to_json()}
         writer.commit("create", 1, details)
     return _report(1, intake, 0)
 
@@ -202,8 +204,7 @@ def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
 
 def _mean(new: list[Segment]) -> Array:
     """The mean of the vectors of all segments."""
-    total = np.add.reduce([len(segment.vectors) * mean_of_rows(segment.vectors) for segment in new])
-    return total / sum(len(segment.vectors) for segment in new)
+    return mean_of_rows(*(segment.vectors for segment in new))
 
 
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
@@ -269,6 +270,8 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
         raise DatabaseError(
             f"Expected vectors of {snapshot.width} numbers, as in the database, got {source.width}."
         )
+    if isinstance(source, VectorSource):
+        source.middle = Middle(snapshot.sketcher.mean, snapshot.meta.get("usual_distance", 0.0))
 
 
 @contextmanager

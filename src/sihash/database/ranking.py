@@ -18,7 +18,7 @@ from sihash.store.segments import Places, Segment
 from sihash.threads import map_threads
 
 if TYPE_CHECKING:
-    from sihash.hashing.updatable import UpdatableHashFunctions
+    from sihash.hashing.training import Training
 
 N_ASKED = 1000  # items that ask for the others, to find the weights of the score
 
@@ -111,16 +111,16 @@ def n_bits_near(n_bits: int) -> int:
     return 8 * -(-n_bits // 8) + SKETCH_BITS
 
 
-def rows_left_out(hasher: UpdatableHashFunctions) -> Array:
+def rows_left_out(learner: Training) -> Array:
     """Some items that the hash functions were learned from, with ``margins`` as if they had not been."""
-    names, margins = hasher.left_out_margins(N_ASKED)
-    rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", (hasher.n_bits,))])
+    names, margins = learner.left_out_margins(N_ASKED)
+    rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", margins.shape[1:])])
     rows["id"], rows["margins"] = names, margins
     return rows
 
 
 def learn_weights(
-    hasher: UpdatableHashFunctions,
+    hasher: HashFunctions,
     sketcher: Sketcher,
     places: Places,
     table: LabelTable,

@@ -20,13 +20,13 @@ from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
 from sihash.database.intake import Intake
 from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
-from sihash.datasets import NAMED, Reject
+from sihash.datasets import Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
 from sihash.datasets.loading import read
 from sihash.datasets.tables import is_table
 from sihash.features import extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
-from sihash.kernel import row_blocks
+from sihash.kernel import Middle, row_blocks
 from sihash.labels import several
 from sihash.store.columns import Table, make_table
 from sihash.store.errors import DatabaseError
@@ -144,6 +144,7 @@ class VectorSource(Source):
         super().__init__(place, names, labels)
         self.X = X
         self.width = X.shape[1]
+        self.middle: Middle | None = None  # of the collection; without one that of the first rows
         if not self.width:
             raise DatabaseError("Expected vectors of at least one number, got a matrix without columns.")
 
@@ -157,10 +158,14 @@ class VectorSource(Source):
             with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
                 X = np.ascontiguousarray(self.X[rows], dtype=np.float32)
             good = np.isfinite(X).all(axis=1)
-            for k in np.flatnonzero(~good):
-                intake.reject(rows.start + k, "a vector with NaN or infinite numbers")
-            places = (rows.start + np.flatnonzero(good)).tolist()
-            X = X if good.all() else X[good]
+            self.middle = self.middle or Middle.of(X)
+            wrong = dict.fromkeys(np.flatnonzero(~good).tolist(), "a vector with NaN or infinite numbers")
+            finite = np.flatnonzero(good)
+            wrong |= {int(finite[k]): problem for k, problem in self.middle.absurd(X[finite]).items()}
+            for k, problem in sorted(wrong.items()):
+                intake.reject(rows.start + k, problem)
+            kept = np.setdiff1d(np.arange(len(X)), list(wrong))
+            places, X = (rows.start + kept).tolist(), X[kept] if wrong else X
             contents = [hashlib.sha256(row).digest() for row in X]
             taken = intake.take(places, contents, intake.new(places, contents), {})
             if taken:
@@ -368,7 +373,7 @@ def _readable(images: list[Any]) -> Iterator[Any]:
 def _from_path(source: str | os.PathLike[str], labels: Any, asked: ColumnChoice) -> Source:
     path = Path(source).expanduser()
     table = is_label_file(labels)
-    if source not in NAMED and path.is_file() and _looks_like_image(path):
+    if source != "digits" and path.is_file() and _looks_like_image(path):
         return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NO_COLUMNS if table else asked)
@@ -416,7 +421,7 @@ def _labels_of(collection: Collection, n: int) -> list[LabelSet]:
 
 def _of_indicators(Y: Any, names: Sequence[Any] | None) -> list[LabelSet]:
     """Labels by an indicator matrix, whose columns have ``names``, or are numbered."""
-    from sihash.hashing.row_labels import read_labels
+    from sihash.labels import read_labels
 
     found = read_labels(Y, Y.shape[0])
     columns = range(Y.shape[1]) if names is None else [plain_label(name) for name in names]

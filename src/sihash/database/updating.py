@@ -39,7 +39,7 @@ from sihash.store.segments import Segment
 from sihash.store.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
 
 if TYPE_CHECKING:
-    from sihash.hashing.updatable import UpdatableHashFunctions
+    from sihash.hashing.training import Training as Learner
 
 UPDATE_STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
@@ -56,7 +56,8 @@ class _Version:
     number: int
     words: int  # the version at which its words were drawn
     first_new: int  # items with this number or a later one were not there yet
-    hasher: UpdatableHashFunctions
+    learner: Learner
+    hasher: HashFunctions
     models: dict[str, files.Written]
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment, where words are new
     n_encoded: int = 0
@@ -110,15 +111,16 @@ def _update(
         training, learned = _training(snapshot), learned_rows(root, catalogue, snapshot.version)
         X = training_vectors.read(root, catalogue, snapshot.places, training.ids, snapshot.width)
     with phase("learning"), learning.told(progress):
-        hasher, report = _learn(root, catalogue, snapshot, training, learned, X, strategy)
+        learner, report = _learn(root, catalogue, snapshot, training, learned, X, strategy)
     if not report.changed:
         return report
     number = snapshot.log.next_version
     words = number if strategy == "relearn" else snapshot.log.words_from(snapshot.version)
-    version = _Version(number, words, snapshot.log.next_number, hasher, {})
+    hasher = learner.functions()
+    version = _Version(number, words, snapshot.log.next_number, learner, hasher, {})
     with phase("writing"):
-        left_out = rows_left_out(hasher)
-        version.models = write_models(root, hasher, number, training.record(), left_out)
+        left_out = rows_left_out(learner)
+        version.models = write_models(root, learner, number, training.record(), left_out)
         copy = training_vectors.write_if_needed(
             root, catalogue, number, training.ids, X, _n_labelled(snapshot)
         )
@@ -126,7 +128,7 @@ def _update(
             version.models[training_vectors.KIND] = copy
     with phase("encoding"):
         is_new = strategy == "relearn"
-        encoder = Encoder.after_learning(hasher) if is_new else Encoder(hasher)
+        encoder = Encoder.after_learning(learner) if is_new else Encoder(hasher)
         relabelled = _relabelled_shares(snapshot, training, learned)
         chosen = [
             segment
@@ -146,8 +148,8 @@ def _update(
             version.weights = snapshot.weights
     with phase("comparing"):
         report = _compare(snapshot, training, X, version, left_out, report, compare)
-    report = replace(report, version=number, seconds=seconds, text=str(hasher.report_))
-    report = replace(report, n_bits_trained=_n_bits_trained(hasher))
+    report = replace(report, version=number, seconds=seconds, text=str(learner.report))
+    report = replace(report, n_bits_trained=_n_bits_trained(learner))
     return _switch(root, catalogue, snapshot, version, report)
 
 
@@ -220,26 +222,26 @@ def _learn(
     learned: Array,
     X: Array,
     strategy: str,
-) -> tuple[UpdatableHashFunctions, UpdateReport]:
+) -> tuple[Learner, UpdateReport]:
     if strategy == "relearn":
         fitted = learning.fit(snapshot.estimator(), X, training)
         return fitted, UpdateReport(snapshot.version, strategy, True, len(training.ids))
-    hasher = _load_training_state(root, catalogue, snapshot, training, X)
-    hasher, n_learned, n_forgotten = learning.update_hasher(hasher, X, training, learned)
+    learner = _load_training_state(root, catalogue, snapshot, training, X)
+    learner, n_learned, n_forgotten = learning.update(learner, X, training, learned)
     changed = bool(n_learned or n_forgotten)
-    return hasher, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
+    return learner, UpdateReport(snapshot.version, strategy, changed, n_learned, n_forgotten)
 
 
 def _load_training_state(
     root: Path, catalogue: Catalogue, snapshot: Snapshot, training: Training, X: Array
-) -> UpdatableHashFunctions:
-    """The hasher of the version in force with all that is needed to go on learning."""
+) -> Learner:
+    """The training of the version in force with all that is needed to go on learning."""
     file = catalogue.file_of_version("training-state", snapshot.version)
     files.check(root, file)
-    from sihash.hashing.updatable import UpdatableHashFunctions  # not at every start
+    from sihash.hashing.training_file import StoredTraining  # not at every start
 
-    hasher = UpdatableHashFunctions.from_file(root / file.path)
-    ids = np.array(hasher.ids_, dtype=np.int64)
+    stored = StoredTraining.from_file(root / file.path)
+    ids = np.array(stored.ids, dtype=np.int64)
     known = np.isin(ids, training.ids)  # the others are about to go, and are read for that
     gone = np.sort(ids[~known])
     places = np.empty(len(ids), dtype=np.intp)
@@ -247,10 +249,10 @@ def _load_training_state(
     places[~known] = len(X) + np.searchsorted(gone, ids[~known])
     if len(gone):
         X = np.concatenate([X, training_vectors.read(root, catalogue, snapshot.places, gone, snapshot.width)])
-    return hasher.attach_vectors(X[places])
+    return stored.with_vectors(X[places])
 
 
-def _n_since_weights(snapshot: Snapshot, hasher: UpdatableHashFunctions, report: UpdateReport) -> float:
+def _n_since_weights(snapshot: Snapshot, hasher: HashFunctions, report: UpdateReport) -> float:
     """How many rows came or went since the weights of the ranking were learned; too many if classes did."""
     if set(hasher.classes_.tolist()) != set(snapshot.hasher.classes_.tolist()):
         return np.inf
@@ -258,8 +260,8 @@ def _n_since_weights(snapshot: Snapshot, hasher: UpdatableHashFunctions, report:
     return int(before) + report.n_learned + report.n_forgotten
 
 
-def _n_bits_trained(hasher: UpdatableHashFunctions) -> int:
-    steps = np.add.reduce([each.n_steps for each in hasher.report_.rounds])
+def _n_bits_trained(learner: Learner) -> int:
+    steps = np.add.reduce([each.n_steps for each in learner.report.rounds])
     return int(np.count_nonzero(steps))
 
 
@@ -285,25 +287,25 @@ def _compare(
     some, labels = X[chosen], relevance_labels([training.labels[k] for k in chosen])
     hashers = {"passive": before, report.strategy: hasher}
     if scratch and report.strategy != "relearn":
-        hashers["scratch"] = learning.fit(snapshot.estimator(), X, training)
+        hashers["scratch"] = learning.fit(snapshot.estimator(), X, training).functions()
     codes = {name: h.transform(some) for name, h in hashers.items()}
     compared = {name: leave_one_out(own, labels).mAP for name, own in codes.items()}
     differ = np.bitwise_count(codes["passive"] ^ codes[report.strategy])
     changed = float(differ.sum() / max(1, differ.shape[0] * snapshot.n_bits))
-    warnings = _new_classes_are_worse(before, hasher)
+    warnings = _new_classes_are_worse(before, version)
     if report.strategy == "incremental":
         stored = snapshot.codes(training.ids[chosen])
         warnings += _old_codes_are_worse(left_out, training, chosen, stored, codes[report.strategy])
     return replace(report, compared=compared, bits_changed=changed, warnings=warnings)
 
 
-def _new_classes_are_worse(before: HashFunctions, hasher: UpdatableHashFunctions) -> list[str]:
+def _new_classes_are_worse(before: HashFunctions, version: _Version) -> list[str]:
     """A sentence, if items of new classes are recognised clearly less often than the others."""
     known = {str(label) for label in before.classes_.tolist()}
-    is_new_class = np.array([str(label) not in known for label in hasher.classes_.tolist()])
+    is_new_class = np.array([str(label) not in known for label in version.hasher.classes_.tolist()])
     if not is_new_class.any():
         return []
-    y, right = hasher.left_out_hits()
+    y, right = version.learner.left_out_hits()
     is_new = is_new_class[y]
     if not is_new.any() or is_new.all():
         return []
@@ -390,7 +392,7 @@ def check_in_force(catalogue: Catalogue, snapshot: Snapshot) -> None:
 def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
     kept = ("strategy", "n_learned", "n_forgotten", "n_bits_trained", "bits_changed", "n_reencoded")
     details = {name: getattr(report, name) for name in (*kept, "bytes_written", "compared", "warnings")}
-    details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.hasher.ids_)}
+    details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.learner.ids)}
     details |= {"words": version.words, "first_new": version.first_new}
     details |= {"model": version.models["hash"].sha256.hex()}
     return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}

@@ -14,7 +14,7 @@ from PIL import Image
 from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.datasets import cache as feature_cache
-from sihash.datasets import cifar10, digits, folders, idx, nuswide, places, tables, vectors
+from sihash.datasets import digits, folders, tables, vectors
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice, Dataset, Reject, check_fits
 from sihash.datasets.files import open_tree
 from sihash.features import extractor
@@ -33,12 +33,11 @@ def load(
     progress: CountProgress | None = None,
     **options: Any,
 ) -> Dataset:
-    """Load a data set by name (``cifar10``, ``mnist``, ``nuswide``, ``digits``) or from a path.
+    """Load a collection from a path, or scikit-learn's ``digits`` by this name.
 
-    A path may be a folder, zip or tar of class folders, of IDX files, of CIFAR-10 batches or of NUS-WIDE; or
-    an ``.npz``, ``.npy``, Parquet, Arrow, CSV, TSV or JSON-lines file. Files are recognised by their content.
-    A named data set is searched in ``SIHASH_DATA``, then in the user's cache, and downloaded otherwise. Load
-    your own folder called ``mnist`` as ``./mnist``.
+    A path may be a folder, zip or tar of class folders; or an ``.npz``, ``.npy``, Parquet, Arrow, CSV, TSV or
+    JSON-lines file. Files are recognised by their content. Load your own folder called ``digits`` as
+    ``./digits``.
 
     Parameters
     ----------
@@ -46,12 +45,11 @@ def load(
     features : ``gist``, ``pixels``, ``onnx:<file>``, or None
         None leaves vectors and images unchanged.
     labels : path or column name
-        The labels of an ``.npy`` file, or the label column of a table. For NUS-WIDE, "81" or "21" loads all
-        images with their labels among the 81 or 21, as an indicator matrix.
+        The labels of an ``.npy`` file, or the label column of a table.
     cache : bool
         Cache features on disk, keyed by content and settings.
     progress : callable
-        Called with the number done and the total: bytes of a download, then images.
+        Called with the number of images done, and in all.
     **options
         Options of the extractor, like ``size``.
 
@@ -61,11 +59,24 @@ def load(
     >>> data.X_train.shape, data.X_test.shape
     ((1438, 64), (359, 64))
     """
+    collection = read(source, labels, progress)
+    return dataset_of(collection, source, features, cache=cache, progress=progress, **options)
+
+
+def dataset_of(
+    collection: Collection,
+    source: str | os.PathLike[str],
+    features: str | None,
+    *,
+    cache: bool = True,
+    progress: CountProgress | None = None,
+    **options: Any,
+) -> Dataset:
+    """The arrays of a collection, with features where it holds images; parameters as in `load`."""
     wanted = None if features in (None, "none") else features
     chosen = extractor(wanted, **options) if wanted else None
     if chosen is None and options:
         raise ValueError(f"Options {', '.join(options)} are for features, but features is None.")
-    collection = read(source, labels, progress)
     described = ", ".join([wanted or "none", *(f"{name}={value}" for name, value in options.items())])
     about: dict[str, Any] = {"source": str(source), "kind": collection.kind, "features": described}
     if chosen is None:
@@ -104,14 +115,9 @@ def read(
     """The collection as it is found, images not decoded yet; vectors in a file may stay on the disk."""
     if source == "digits":
         return digits.read()
-    if isinstance(source, str) and source in places.NAMED:
-        path = places.fetch(source, progress=progress)
-    else:
-        path = Path(source).expanduser()
+    path = Path(source).expanduser()
     if not path.exists():
-        raise FileNotFoundError(
-            f"There is nothing at {path}; give a path, or one of the names {', '.join(places.NAMED)}."
-        )
+        raise FileNotFoundError(f"There is nothing at {path}; give a path, or the name digits.")
     return _read_path(path, Path(labels) if labels else None, mapped, asked)
 
 
@@ -130,20 +136,15 @@ def _read_path(path: Path, labels: Path | None, mapped: bool, asked: ColumnChoic
     if asked.id is not None and not (head.startswith(b"PK") and vectors.is_npz(path)):
         raise ValueError(f"A column of ids ({asked.id!r}) is for tables and .npz files; {path} is neither.")
     tree = open_tree(path)
-    if tree is not None and nuswide.recognise(tree):
-        return nuswide.read(tree, str(labels) if labels else None)
     if labels:
         raise ValueError(f"labels= is for .npy files and tables; {path} has its labels within.")
     if tree is None:
         raise ValueError(
-            f"{path} is none of the kinds that can be loaded: a folder, zip or tar (of class folders, IDX "
-            "files, CIFAR-10 batches or NUS-WIDE), npz, npy, Parquet, Arrow, CSV, TSV, JSON lines."
+            f"{path} is none of the kinds that can be loaded: a folder, zip or tar of class folders, npz, "
+            "npy, Parquet, Arrow, CSV, TSV, JSON lines."
         )
     if head.startswith(b"PK") and vectors.is_npz(path):
         return vectors.read_npz(path, asked)
-    for kind in (cifar10, idx):
-        if kind.recognise(tree):
-            return kind.read(tree)
     return folders.read(tree)
 
 
@@ -195,10 +196,7 @@ def _finish(collection: Collection, X: Any, problems: dict[int, str], about: dic
 
 def _nothing_readable(source: str, rejects: list[Reject]) -> str:
     why = f" ({len(rejects)} files were skipped; {rejects[0].name}: {rejects[0].reason})" if rejects else ""
-    return (
-        f"Nothing readable in {source}{why}; looked for pictures in class folders, IDX files, CIFAR-10 "
-        "batches, NUS-WIDE and vector files."
-    )
+    return f"Nothing readable in {source}{why}; looked for pictures in class folders and vector files."
 
 
 def _numbered(collection: Collection, kept: Array) -> tuple[Array | None, list[str]]:

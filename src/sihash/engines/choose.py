@@ -6,18 +6,25 @@ import os
 from typing import Any
 
 from sihash.engines.cluster import connect, current_client
-from sihash.engines.dask_matrix import is_dask_array
 from sihash.engines.disk import Scratch
 from sihash.engines.local import Engine, LocalEngine
+
+
+def is_dask_array(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed")
 
 
 def open_engine(name: Any, X: Any = None) -> Engine:
     """The engine of a name: None or "local", "disk", "disk:/directory", "dask", or a scheduler's address.
 
+    An engine is itself.
+
     Without a name, rows ``X`` in a Dask array stay on the cluster of the current client, if there is one.
     """
     if name is None and is_dask_array(X) and current_client() is not None:
         name = "dask"
+    if hasattr(name, "lay_out"):
+        return name
     if name is None or name == "local":
         return LocalEngine()
     if isinstance(name, str) and (name == "disk" or name.startswith("disk:")):

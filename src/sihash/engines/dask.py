@@ -3,6 +3,7 @@
 Every worker holds one part of the rows, in an actor (`sihash.engines.worker`). A call of the solver is one
 message to each of them and one back. The driver keeps what it takes to lay a part out again when its worker
 is lost: where its vectors come from, and the code word of every row; not Φ, and none of the solver's state.
+What reads rows gets them again and goes on; a change is begun again from the rows before it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from weakref import finalize
 import numpy as np
 
 from sihash._typing import Array
+from sihash.engines.choose import is_dask_array
 from sihash.engines.dask_actors import Crew
-from sihash.engines.dask_matrix import Matrix, is_dask_array
-from sihash.engines.local import RowColumns
+from sihash.engines.dask_matrix import Matrix
+from sihash.engines.local import Result, RowColumns
 from sihash.engines.partitioned_rows import Call, PartedRows, RowsLost
-from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again, reset_codes
+from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks, Store
 
 TRIES = 3  # to lay rows out on workers that are lost meanwhile
+MAX_LOST_WORKERS = 10  # that one piece of work gets over
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,9 @@ class DaskRows(PartedRows):
         self.crew, self.pieces, self.pair = crew, pieces, pair
         self.number = crew.new_number()
         self.lost: set[int] = set()
+        self.is_settled = False  # until the first checkpoint; then rows do not change any more
+        self.live, self.words = np.zeros(0, np.int64), np.zeros((0, 0), np.int8)
+        self.feature_map: Any = None
         finalize(self, crew.forget, self.number)
 
     def _run(self, places: list[int], function: Callable[..., Any], calls: list[Call]) -> list[Any]:
@@ -70,34 +76,43 @@ class DaskRows(PartedRows):
     def _call(
         self, places: list[int], function: Callable[..., Any], calls: list[Call], derived: int | None
     ) -> list[Any]:
-        messages = [
-            (self.number, function, call, derived, self.crew.forgotten(place))
-            for place, call in zip(places, calls, strict=True)
-        ]
-        results = []
-        for place, answer in zip(places, self.crew.call(places, "run", messages), strict=True):
-            if answer is None or isinstance(answer, NotHere):
-                self.lost.add(place)
-            else:
-                result, self.sizes[place] = answer
-                results.append(result)
-        if self.lost:
-            raise RowsLost(
-                f"{len(self.lost)} of {len(self.sizes)} Dask workers with training rows are gone; nothing "
-                "was changed. Call again to lay their rows out on others."
-            ) from self.crew.why
-        return results
+        """Rows that are settled can be had again, so that what reads them is asked once more."""
+        for _ in range(MAX_LOST_WORKERS if self.is_settled else 1):
+            if self.lost and self.is_settled:
+                self._revive()
+            messages = [
+                (self.number, function, call, derived, self.crew.forgotten(place))
+                for place, call in zip(places, calls, strict=True)
+            ]
+            results = []
+            for place, answer in zip(places, self.crew.call(places, "run", messages), strict=True):
+                if answer is None or isinstance(answer, NotHere):
+                    self.lost.add(place)
+                else:
+                    result, self.sizes[place] = answer
+                    results.append(result)
+            if not self.lost:
+                return results
+        raise RowsLost(
+            f"{len(self.lost)} of {len(self.sizes)} Dask workers with training rows are gone; nothing "
+            "was changed. Call again to lay their rows out on others."
+        ) from self.crew.why
 
     def derive(self, function: Callable[..., Block], *args: Any) -> DaskRows:
         shape = self.n_features, self.n_bits
         pieces = [list(own) for own in self.pieces]
         twin = DaskRows(self.crew, list(self.sizes), shape, pieces, self.pair)
         self._call(self._everywhere, RowBlocks.derive, [(function, *args)] * len(self.sizes), twin.number)
+        twin.sizes, twin.were_lost = list(self.sizes), self.were_lost
         twin._n_features, twin._n_bits = twin.parts(_shape)[0]
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DaskRows:
-        return self.derive(_deep_copy)
+        twin = self.derive(_deep_copy)
+        if self.is_settled:
+            twin.checkpoint(self.feature_map, self.words)
+            twin.were_lost = self.were_lost
+        return twin
 
     def lay_out(self, places: list[int], function: Callable[..., RowBlocks], calls: list[Call]) -> None:
         """Let the parts at these places make their rows: ``function(pieces, *call)``."""
@@ -144,23 +159,20 @@ class DaskRows(PartedRows):
         noted[key] = pair
         self.pair = noted  # a new array: rows that these were derived from keep theirs
 
-    def checkpoint(self) -> None:
-        self._note(self.column("key"), self.column("pair"))
+    def checkpoint(self, feature_map: Any, words: Array) -> None:
+        self.live = self.column("key")
+        self._note(self.live, self.column("pair"))
+        self.feature_map, self.words = feature_map, words
+        self.is_settled, self.were_lost = True, False
 
-    def revive(self, kernel: KernelMap, words: Array, live: Array) -> Array:
-        """Lay lost parts out again, on other workers, and set all codes back to the last checkpoint.
-
-        ``live`` are the keys of the rows that there should be; returns the pair of each. What a solver keeps
-        in the blocks is to be made again.
-        """
+    def _revive(self) -> None:
+        """Lay lost parts out again, on other workers, as they were at the checkpoint."""
         lost = sorted(self.lost)
         for place in lost:
-            self.pieces[place] = [piece.only(live) for piece in self.pieces[place]]
-        self.lay_out(lost, lay_out_part, [(kernel, words)] * len(lost))
+            self.pieces[place] = [piece.only(self.live) for piece in self.pieces[place]]
+        self.lay_out(lost, lay_out_part, [(self.feature_map, self.words)] * len(lost))
         self.lost.clear()
-        keys = self.parts(RowBlocks.column, "key")
-        self.deal(reset_codes, [self.pair[key] for key in keys], words)
-        return self.pair[live]
+        self.were_lost = True
 
 
 def _shape(rows: RowBlocks) -> tuple[int, int]:
@@ -187,7 +199,19 @@ class DaskEngine:
         """Training rows as this engine lays them out."""
         return Matrix(X, self.client) if is_dask_array(X) else X
 
-    def lay_out(self, kernel: KernelMap, columns: RowColumns, words: Array) -> DaskRows:
+    def attempt(self, work: Callable[[], Result]) -> Result:
+        for _ in range(MAX_LOST_WORKERS):
+            try:
+                return work()
+            except RowsLost as error:
+                lost = error
+        raise lost
+
+    def lay_out(
+        self, kernel: KernelMap, columns: RowColumns, words: Array, sizes: list[int] | None = None
+    ) -> DaskRows:
+        if sizes is not None:
+            return self._lay_out_again(kernel, columns, sizes, words)
         X = columns["X"]
         if isinstance(X, Matrix):
             places = X.places()
@@ -203,7 +227,7 @@ class DaskEngine:
         rows.lay_out(everywhere, lay_out_part, [(kernel, words)] * len(places))
         return rows
 
-    def lay_out_again(
+    def _lay_out_again(
         self, kernel: KernelMap, columns: RowColumns, sizes: list[int], words: Array
     ) -> DaskRows:
         stops = np.cumsum(sizes)

@@ -14,10 +14,6 @@ from sihash._typing import Array
 from sihash.kernel import KernelMap
 
 
-def is_dask_array(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed")
-
-
 @dataclass(frozen=True)
 class LazyBlock:
     """Rows that Dask can make, and make again."""

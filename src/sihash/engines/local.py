@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from sihash.svm.blocks import Block, Memory, RowBlocks, Store
 from sihash.svm.constants import BLOCK_ROWS
 from sihash.threads import map_threads
 
+Result = TypeVar("Result")
 RowColumns = dict[str, Array]
 """Row arrays by name: ``X``, class numbers ``y``, numbers ``pair`` of their code words, ``key``."""
 
@@ -22,11 +24,16 @@ class Engine(Protocol):
     def take(self, X: Any) -> Any:
         """Training rows as this engine lays them out."""
 
-    def lay_out(self, kernel: KernelMap, columns: RowColumns, words: Array) -> RowBlocks: ...
+    def lay_out(
+        self, kernel: KernelMap, columns: RowColumns, words: Array, sizes: list[int] | None = None
+    ) -> RowBlocks:
+        """Rows in blocks, class after class: those of a class that goes lie together.
 
-    def lay_out_again(
-        self, kernel: KernelMap, columns: RowColumns, sizes: list[int], words: Array
-    ) -> RowBlocks: ...
+        With ``sizes``, rows in the order of blocks that were there before; their Φ is made when it is needed.
+        """
+
+    def attempt(self, work: Callable[[], Result]) -> Result:
+        """``work()``, which changes nothing that exists, and once more where a machine was lost meanwhile."""
 
 
 class LocalEngine:
@@ -38,30 +45,23 @@ class LocalEngine:
     def take(self, X: Any) -> Any:
         return X
 
-    def lay_out(self, kernel: KernelMap, columns: RowColumns, words: Array) -> RowBlocks:
-        """Rows in blocks, class after class: those of a class that goes lie together."""
+    def attempt(self, work: Callable[[], Result]) -> Result:
+        return work()
+
+    def lay_out(
+        self, kernel: KernelMap, columns: RowColumns, words: Array, sizes: list[int] | None = None
+    ) -> RowBlocks:
+        stops = np.cumsum(sizes or [])
+        runs = class_runs(columns["y"]) if sizes is None else np.split(np.arange(int(stops[-1])), stops[:-1])
 
         def build(rows: Array) -> Block:
-            own = {name: values[rows] for name, values in columns.items()}
-            block = self._block(kernel, own, words)
-            block["Phi"]
-            self.store.release(block.arrays["Phi"])
+            block = self._block(kernel, {name: values[rows] for name, values in columns.items()}, words)
+            if sizes is None:
+                block["Phi"]
+                self.store.release(block.arrays["Phi"])
             return block
 
-        return RowBlocks(map_threads(build, class_runs(columns["y"])), self.store)
-
-    def lay_out_again(
-        self, kernel: KernelMap, columns: RowColumns, sizes: list[int], words: Array
-    ) -> RowBlocks:
-        """Rows in the order of blocks that were there before, of these sizes; Φ is made when it is needed."""
-        stops = np.cumsum(sizes)
-
-        def build(place: tuple[int, int]) -> Block:
-            stop, n = place
-            own = {name: values[stop - n : stop].copy() for name, values in columns.items()}
-            return self._block(kernel, own, words)
-
-        return RowBlocks(map_threads(build, zip(stops, sizes, strict=True)), self.store)
+        return RowBlocks(map_threads(build, runs), self.store)
 
     def _block(self, kernel: KernelMap, columns: RowColumns, words: Array) -> Block:
         """A block of these rows: their vectors in the store, as later their features, the rest in memory."""

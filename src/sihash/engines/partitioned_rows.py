@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
 
 Call = tuple[Any, ...]  # the arguments of a function
@@ -38,10 +37,6 @@ class PartedRows(RowBlocks):
     @abstractmethod
     def _run(self, places: list[int], function: Callable[..., Any], calls: list[Call]) -> list[Any]:
         """``function(rows, *call)`` for the parts at these places, side by side; ``sizes`` are renewed."""
-
-    @abstractmethod
-    def revive(self, kernel: KernelMap, words: Array, live: Array) -> Array:
-        """Lay lost parts out again and set all codes back to the last checkpoint; see `DaskRows`."""
 
     @abstractmethod
     def derive(self, function: Callable[..., Block], *args: Any) -> PartedRows: ...

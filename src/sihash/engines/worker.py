@@ -127,7 +127,7 @@ def lay_out_part(pieces: list[RowColumns], kernel: KernelMap, words: Array) -> R
 def lay_out_part_again(
     pieces: list[RowColumns], kernel: KernelMap, sizes: list[int], words: Array
 ) -> RowBlocks:
-    return LocalEngine().lay_out_again(kernel, _joined(pieces), sizes, words)
+    return LocalEngine().lay_out(kernel, _joined(pieces), words, sizes)
 
 
 def _joined(pieces: list[RowColumns]) -> RowColumns:
@@ -140,16 +140,3 @@ def _joined(pieces: list[RowColumns]) -> RowColumns:
 def _vectors(piece: dict[str, Any]) -> Array:
     X = piece["X"]
     return X if isinstance(X, np.ndarray) else inbox.pop(X)
-
-
-def reset_codes(rows: RowBlocks, pair: Array, words: Array) -> None:
-    """Give the rows these pairs, and their words."""
-    rows.scratch = {}
-    start = 0
-    for block in rows.blocks:
-        own_pair = pair[start : start + block.n]
-        start += block.n
-        block.scratch = {}
-        for name, values in (("pair", own_pair), ("Y", words[own_pair])):
-            block.arrays[name] = block.arrays[name].copy()
-            block[name][:] = values

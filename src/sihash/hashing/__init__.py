@@ -6,16 +6,17 @@ from sihash._lazy import found_when_asked
 
 if TYPE_CHECKING:
     from sihash.hashing.sih import SIH
-    from sihash.hashing.strategies import Change, from_scratch, incremental, passive
+    from sihash.hashing.strategies import from_scratch, incremental, passive
+    from sihash.hashing.training import Change
 
 __all__ = ["SIH", "Change", "from_scratch", "incremental", "passive"]
 
-# A search needs `hash_functions` only; the estimator brings scikit-learn with it.
+# A search needs `hash_functions`, an update `training`; the estimator brings scikit-learn with it.
 __getattr__ = found_when_asked(
     __name__,
     {
         "SIH": "sihash.hashing.sih",
-        "Change": "sihash.hashing.strategies",
+        "Change": "sihash.hashing.training",
         "from_scratch": "sihash.hashing.strategies",
         "incremental": "sihash.hashing.strategies",
         "passive": "sihash.hashing.strategies",

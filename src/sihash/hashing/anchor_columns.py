@@ -12,33 +12,32 @@ of the columns that stay. What the others did is taken over by these, as well as
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.anchors import MEAN_ROWS, class_anchors, n_rows_wanted, rows_for_anchors, shares_of_classes
+from sihash.anchors import MEAN_ROWS, class_anchors, n_rows_wanted, shares_of_classes
 from sihash.hashing.class_sample import joined
-from sihash.hashing.training_state import NewRows, TrainingState
-from sihash.kernel import KernelMap, normalise
-from sihash.kernel_fit import renamed
+from sihash.kernel import KernelMap
 from sihash.splitmix import mixed
 from sihash.svm.blocks import Block, Store
+
+if TYPE_CHECKING:
+    from sihash.hashing.training import NewRows, Training
 
 SLACK = 1.2  # anchors of a class for each of its share, or the other way round, before they are changed
 LOST_SHARE = 0.25  # of the rows that an anchor is the mean of: with more of them gone, it goes
 
 
-def follow_classes(
-    training: TrainingState, new: NewRows | None, n_anchors: int, how: str, rng: np.random.RandomState
-) -> bool:
-    """Bring anchors, Φ and weights to the classes that there will be; False if nothing has to change.
+def follow_classes(training: Training, new: NewRows | None) -> None:
+    """Bring anchors, Φ and weights to the classes that there will be.
 
-    ``training`` has lost the rows that go, and not yet taken those that come. New anchors are chosen as
-    ``how`` says (`sihash.anchors`).
+    ``training`` has lost the rows that go, and not yet taken those that come.
     """
-    kernel = training.kernel
+    kernel, n_anchors = training.kernel, training.settings.n_anchors
     if kernel.anchor_classes is None or kernel.made_of is None:
-        return False  # anchors that belong to no class stay as they are
+        return  # anchors that belong to no class stay as they are
     sizes = _sizes_to_be(training, new)
     have = np.bincount(kernel.anchor_classes[_alive(training)], minlength=len(sizes))
     shares = np.zeros_like(sizes)
@@ -48,11 +47,8 @@ def follow_classes(
     wanted = np.where(too_many | too_few, shares, have)
     stays = _kept(training, wanted)
     missing = np.where(too_few, shares - have, 0)
-    if stays.all() and not missing.any():
-        return False
-    more = _chosen(training, new, missing, how, rng)
-    _change(training, np.flatnonzero(stays), more)
-    return True
+    if not stays.all() or missing.any():
+        _change(training, np.flatnonzero(stays), _chosen(training, new, missing))
 
 
 def _known(kernel: KernelMap) -> tuple[Array, Array]:
@@ -62,14 +58,14 @@ def _known(kernel: KernelMap) -> tuple[Array, Array]:
     return kernel.anchor_classes, kernel.made_of
 
 
-def _sizes_to_be(training: TrainingState, new: NewRows | None) -> Array:
-    sizes = training.home_sizes()
+def _sizes_to_be(training: Training, new: NewRows | None) -> Array:
+    sizes = training.primary_sizes()
     if new is not None:
         sizes += np.bincount(new.y, minlength=len(sizes))
     return sizes
 
 
-def _alive(training: TrainingState) -> Array:
+def _alive(training: Training) -> Array:
     """Anchors of which most rows are still there."""
     _, (rows, anchors) = _known(training.kernel)
     n = len(training.kernel.anchors)
@@ -77,7 +73,7 @@ def _alive(training: TrainingState) -> Array:
     return gone <= LOST_SHARE * np.bincount(anchors, minlength=n)
 
 
-def _kept(training: TrainingState, wanted: Array) -> Array:
+def _kept(training: Training, wanted: Array) -> Array:
     """Of the anchors that are alive, so many of each class: those that are the mean of most rows.
 
     On held-out rows of Tiny-ImageNet-200, 100 classes and 100 more, that gave mAP 0.315; those with the
@@ -93,24 +89,19 @@ def _kept(training: TrainingState, wanted: Array) -> Array:
     return kept
 
 
-def _chosen(
-    training: TrainingState, new: NewRows | None, missing: Array, how: str, rng: np.random.RandomState
-) -> KernelMap:
+def _chosen(training: Training, new: NewRows | None, missing: Array) -> KernelMap:
     """More anchors for each class, chosen from its rows, those there and those to come."""
-    kernel = training.kernel
+    kernel, how = training.kernel, training.settings.anchors_by_class
     if not missing.any():
         none = np.empty(0, dtype=np.intp)
         nothing = np.stack([none, none])
         return replace(kernel, anchors=kernel.anchors[:0], anchor_classes=none, made_of=nothing)
     X, y, keys = _rows_of(training, new, missing, how)
-    rows = rows_for_anchors(y, missing, how, rng)
-    Z = normalise(X[rows], kernel.mean).astype(np.float32, copy=False)
-    shares = np.minimum(missing, np.bincount(y[rows], minlength=len(missing)))
-    points, classes, made_of = class_anchors(Z, y[rows], shares, how, rng)
-    return replace(kernel, anchors=points, anchor_classes=classes, made_of=renamed(made_of, keys[rows]))
+    points, classes, made_of = class_anchors(X, kernel.mean, y, missing, how, training.rng, keys)
+    return replace(kernel, anchors=points, anchor_classes=classes, made_of=made_of)
 
 
-def _rows_of(training: TrainingState, new: NewRows | None, missing: Array, how: str) -> tuple[Array, ...]:
+def _rows_of(training: Training, new: NewRows | None, missing: Array, how: str) -> tuple[Array, ...]:
     """Vectors, class numbers and keys of enough rows of each class that lacks anchors, in the order of keys.
 
     Which rows depends on their keys, not on where they lie.
@@ -140,7 +131,7 @@ def _at_random(keys: Array, share: Array) -> Array:
     return np.flatnonzero(mixed(keys) / 2.0**64 < share)
 
 
-def _change(training: TrainingState, kept: Array, more: KernelMap) -> None:
+def _change(training: Training, kept: Array, more: KernelMap) -> None:
     """Let the columns of Φ that are not ``kept`` go, and those of ``more`` anchors come."""
     kernel = training.kernel
     classes, (rows, anchors) = _known(kernel)

@@ -23,10 +23,10 @@ class CodeTable:
         self._number: dict[tuple[bytes, int], int] = {}
 
     def copy(self) -> CodeTable:
-        twin = CodeTable(self.words.shape[1])
-        twin.words, twin.sets, twin.counts = self.words.copy(), self.sets.copy(), self.counts.copy()
-        twin._number = self._number.copy()
-        return twin
+        table = CodeTable(self.words.shape[1])
+        table.words, table.sets, table.counts = self.words.copy(), self.sets.copy(), self.counts.copy()
+        table._number = self._number.copy()
+        return table
 
     def find(self, word: Array, label_set: int) -> int:
         """The number of a pair; one not seen before is entered with count 0."""
@@ -85,7 +85,7 @@ class CodeTable:
         return int(own[np.argmax(self.counts[own])])
 
     def main_words(self, sets: Array) -> Array:
-        return np.array([self.words[self.main_pair(s)] for s in sets], dtype=np.int8)
+        return self.words[[self.main_pair(s) for s in sets]] if len(sets) else self.words[:0]
 
     def sizes(self, n_sets: int) -> Array:
         """Rows of each label set."""

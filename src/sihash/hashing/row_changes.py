@@ -2,119 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import compress, filterfalse
+from itertools import compress, count, filterfalse, islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.hashing.class_sample import joined
-from sihash.hashing.codebook import every_split_fits, new_words, random_codebook
-from sihash.hashing.learned_words import learn_new_words
-from sihash.hashing.row_labels import RowLabels
-from sihash.hashing.training_sample import class_rates, in_sample
-from sihash.hashing.training_state import NewRows, TrainingState, starting_pairs
+from sihash.hashing.training_sample import in_sample
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.constants import BLOCK_ROWS
 from sihash.svm.svm_state import RowCounter, add_arrays
 from sihash.threads import uninterrupted
 
+if TYPE_CHECKING:
+    from sihash.hashing.training import Training
+
 SMALLEST_ROOM = 128  # rows for which a new block has room at least
 
 
-def arrivals(training: TrainingState, X: Array, sets: Array, ids: list[Hashable]) -> NewRows:
-    """Number rows that come; of a large collection only some are to be learned from, and only labelled ones.
-
-    ``sets`` are their label sets, −1 for rows without a label. A collection that grows past its budget also
-    lets rows of the sample go (`training_sample`).
-    """
-    labelled = sets >= 0
-    numbers = training.sets.home[sets]
-    keys = np.arange(training.next_key, training.next_key + len(X))
-    training.next_key += len(X)
-    sizes = training.class_sizes() + np.bincount(numbers[labelled], minlength=len(training.labels))
-    rates = class_rates(sizes, training.settings.training_rows)
-    n_before = len(training.rates)
-    rates[:n_before] = np.minimum(rates[:n_before], training.rates)  # rows left out are not at hand again
-    lowered = rates[:n_before] < training.rates
-    training.rates = rates
-    if lowered[training.live].any():
-        _let_go(training)
-    chosen = labelled.copy()
-    chosen[labelled] = in_sample(keys[labelled], numbers[labelled], rates, training.home_sizes() > 0)
-    taken = np.flatnonzero(chosen)
-    for k in np.flatnonzero(~chosen):
-        training.outside[ids[k]] = int(sets[k])
-    training.key_of.update(zip([ids[k] for k in taken], keys[taken].tolist(), strict=True))
-    return NewRows(X if chosen.all() else X[taken], sets[taken], numbers[taken], keys[taken])
+# Names.
 
 
-def _let_go(training: TrainingState) -> None:
-    """Take rows out of the sample whose class has a lower rate than when they came."""
-    keys, numbers, pairs = joined(training.svms.rows.map(_keys_and_classes))
-    stays = in_sample(keys, numbers, training.rates)
-    sets = training.table.sets[pairs[~stays]]
-    set_of = dict(zip(keys[~stays].tolist(), sets.tolist(), strict=True))
-    for name in [name for name, key in training.key_of.items() if key in set_of]:
-        training.outside[name] = set_of[training.key_of.pop(name)]
-    _leave(training, "key", keys[~stays], int(np.count_nonzero(~stays)))
+def new_ids(
+    ids: Iterable[Hashable] | None, n: int, first: int, *taken: Mapping[Hashable, int]
+) -> list[Hashable]:
+    """Ids of ``n`` rows that join those in ``taken``; without ``ids`` numbers from ``first`` on."""
+    if ids is None:
+        return list(islice(_without(count(first), taken), n))
+    names = list(ids)
+    if len(names) != n:
+        raise ValueError(f"Expected one id per row, got {len(names)} ids for {n} rows.")
+    if any(name != name for name in names):
+        raise ValueError(
+            "NaN cannot be an id, because it does not equal itself; give each row a number or text."
+        )
+    for mapping in taken:
+        known = list(filter(mapping.__contains__, names))
+        if known:
+            raise ValueError(
+                f"The id {known[0]!r} is taken by an earlier row; remove it first, or give another id."
+            )
+    if len(set(names)) < n:
+        raise ValueError("An id is given to more than one row; ids must be unique.")
+    return names
 
 
-def _keys_and_classes(block: Block) -> tuple[Array, Array, Array]:
-    return block["key"].copy(), block["y"].copy(), block["pair"].copy()
+def check_known(names: list[Hashable], *known: Mapping[Hashable, int]) -> None:
+    """Refuse ids to remove that are not there, or given twice."""
+    missing = list(_without(names, known))
+    if missing or len(set(names)) < len(names):
+        problem = f"no row has the id {missing[0]!r}" if missing else "an id is given twice"
+        raise KeyError(f"Cannot remove {len(names)} rows: {problem}; ids_ lists the ids there are.")
 
 
-def join(training: TrainingState, new: NewRows, rng: np.random.RandomState) -> None:
-    """Add rows: those of a known label set start from its most frequent word, a new class from a new word.
-
-    Learned words then move to what the features can tell apart.
-    """
-    known = training.live
-    fresh = np.setdiff1d(training.sets.apart(np.unique(new.sets))[1], known)
-    if len(fresh):
-        _welcome_classes(training, fresh, new, rng)
-    pairs = starting_pairs(training.table, training.sets, new.sets)
-    training.table.count(pairs)
-    svms = training.svms
-    columns = {"X": new.X, "y": new.y, "pair": pairs, "key": new.keys}
-    args = training.kernel, training.table.words, svms.row_arrays(), svms.counter()
-    for sums, product in svms.rows.send(append, columns, *args):
-        svms.count(sums)
-        svms.take_in(product)
-    _tidy(training)
-    learned = training.settings.words == "learned"
-    if learned and len(fresh) and not every_split_fits(len(known), training.settings.n_bits):
-        learn_new_words(training, fresh, rng)
+def _without(names: Iterable[Hashable], known: Iterable[Mapping[Hashable, int]]) -> Iterator[Hashable]:
+    """Those that are in none of the mappings: one after the other, a `ChainMap` takes 20 times as long."""
+    for ids in known:
+        names = filterfalse(ids.__contains__, names)
+    return iter(names)
 
 
-def set_numbers(training: TrainingState, labels: RowLabels) -> Array:
-    """The label sets of rows, −1 for those without a label; a label that is not in use gets a new number."""
-    number = {training.labels[int(k)]: int(k) for k in training.live}
-    flat = labels.flat.tolist()
-    for label in flat:
-        if label not in number:
-            number[label] = len(training.labels)
-            training.labels.append(label)
-    numbers = np.array([number[label] for label in flat], dtype=np.intp)
-    sizes = training.label_sizes() + np.bincount(numbers, minlength=len(training.labels))
-    return training.sets.of_rows(numbers, labels.counts, sizes)
-
-
-def _welcome_classes(training: TrainingState, fresh: Array, new: NewRows, rng: np.random.RandomState) -> None:
-    """Words for new classes; the second stage is learned again (paper, section 2.6, case 3)."""
-    sizes = training.sets.hold(new.sets, fresh).sum(axis=0)
-    old_sizes = training.label_sizes()[training.live]
-    known, settings = training.class_words(training.live), training.settings
-    if settings.words == "random":
-        words = random_codebook(settings.n_bits, sizes, settings.gamma > 0, rng, known, old_sizes)
-    else:
-        words = new_words(known, old_sizes, sizes, settings.gamma > 0, rng)
-    training.table.find_each(words, training.sets.of_classes(fresh))
-    training.live = np.concatenate([training.live, fresh])
-    training.class_svm = None
+# Rows that come.
 
 
 def append(
@@ -175,9 +128,7 @@ def _new_block(rows: RowBlocks, kernel: KernelMap, table: dict[str, Array], n: i
     return block
 
 
-def returning(
-    training: TrainingState, gone: list[Hashable], X: Array, ids: list[Hashable]
-) -> dict[Hashable, int]:
+def returning(training: Training, gone: list[Hashable], X: Array, ids: list[Hashable]) -> dict[Hashable, int]:
     """Rows that leave and come back with the vector that they had, only with other labels: their keys."""
     leaves = training.key_of.keys() & gone
     place_of = {training.key_of[name]: k for k, name in enumerate(ids[: len(X)]) if name in leaves}
@@ -195,7 +146,7 @@ def _vectors(block: Block, keys: Array) -> tuple[Array, Array]:
     return block["key"][rows], block["X"][rows]
 
 
-def keep_anchors(training: TrainingState, keys_before: dict[Hashable, int]) -> None:
+def keep_anchors(training: Training, keys_before: dict[Hashable, int]) -> None:
     """Anchors that are means of rows which came back under new keys, only with other labels, stay so."""
     kernel, key_of = training.kernel, training.key_of
     new_key = {key: key_of[name] for name, key in keys_before.items() if name in key_of}
@@ -205,7 +156,25 @@ def keep_anchors(training: TrainingState, keys_before: dict[Hashable, int]) -> N
         training.kernel = replace(kernel, made_of=np.stack([rows, anchors]))
 
 
-def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
+# Rows and classes that go.
+
+
+def thin_out(training: Training) -> None:
+    """Take rows out of the sample whose class has a lower rate than when they came."""
+    keys, numbers, pairs = joined(training.svms.rows.map(_keys_and_classes))
+    stays = in_sample(keys, numbers, training.rates)
+    sets = training.table.sets[pairs[~stays]]
+    set_of = dict(zip(keys[~stays].tolist(), sets.tolist(), strict=True))
+    for name in [name for name, key in training.key_of.items() if key in set_of]:
+        training.outside[name] = set_of[training.key_of.pop(name)]
+    _leave(training, "key", keys[~stays], int(np.count_nonzero(~stays)))
+
+
+def _keys_and_classes(block: Block) -> tuple[Array, Array, Array]:
+    return block["key"].copy(), block["y"].copy(), block["pair"].copy()
+
+
+def leave_rows(training: Training, ids: list[Hashable]) -> None:
     """Take rows out by their ids; a class that loses its last row goes with it."""
     outside = list(filter(training.outside.__contains__, ids))
     keys = list(map(training.key_of.pop, filterfalse(training.outside.__contains__, ids)))
@@ -214,7 +183,7 @@ def leave_rows(training: TrainingState, ids: list[Hashable]) -> None:
     _leave(training, "key", np.array(keys, dtype=np.int64), len(keys))
 
 
-def leave_classes(training: TrainingState, numbers: Array) -> tuple[Array, Array, dict[Hashable, int]]:
+def leave_classes(training: Training, numbers: Array) -> tuple[Array, Array, dict[Hashable, int]]:
     """Take classes out, with the rows that have no other label; the others lose that label.
 
     Rows to learn from that lose one leave, and have to come again: their vectors, label sets, and keys by id.
@@ -233,12 +202,12 @@ def leave_classes(training: TrainingState, numbers: Array) -> tuple[Array, Array
     again = come_again[pairs]
     sets = np.array([left[s] for s in training.table.sets[pairs[again]].tolist()], dtype=np.intp)
     names = _forget(training, keys)
-    awaited = training.sets.apart(np.unique(sets))[1]
+    awaited = training.sets.explode(np.unique(sets))[1]
     _leave(training, "pair", np.flatnonzero(leaves), len(keys), awaited)
     return X, sets, {names[key]: key for key in keys[again].tolist()}
 
 
-def _forget(training: TrainingState, keys: Array) -> dict[int, Hashable]:
+def _forget(training: Training, keys: Array) -> dict[int, Hashable]:
     """Drop the names of rows; returns them by their keys."""
     goes = np.zeros(training.next_key, dtype=bool)
     goes[keys] = True
@@ -247,7 +216,7 @@ def _forget(training: TrainingState, keys: Array) -> dict[int, Hashable]:
     return dict(zip(map(training.key_of.pop, names), names, strict=True))
 
 
-def _leave(training: TrainingState, name: str, values: Array, n: int, awaited: Array | None = None) -> None:
+def _leave(training: Training, name: str, values: Array, n: int, awaited: Array | None = None) -> None:
     """Take ``n`` rows out, whose ``name`` is among ``values``; classes that are ``awaited`` keep their words.
 
     If few stay, what they sum up to is cheaper to find than what the others did.
@@ -259,7 +228,7 @@ def _leave(training: TrainingState, name: str, values: Array, n: int, awaited: A
     if sums:
         table.count_out(sums[-1])
         svms.count(sums[:-1], -1)
-    _tidy(training, awaited)
+    tidy(training, awaited)
     if few_stay and len(svms.rows):
         svms.recount()
 
@@ -286,7 +255,7 @@ def drop(
     return *(sums or ()), pairs
 
 
-def _tidy(training: TrainingState, awaited: Array | None = None) -> None:
+def tidy(training: Training, awaited: Array | None = None) -> None:
     """Let go of empty blocks and classes without rows, but for those ``awaited``."""
     training.svms.rows.tidy()
     stays = training.label_sizes()[training.live] > 0

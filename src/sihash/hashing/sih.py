@@ -3,39 +3,32 @@
 from __future__ import annotations
 
 import copy
-import warnings
+import os
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sihash import labels
 from sihash._typing import Array
 from sihash.checks import check_float32, check_real
-from sihash.engines import Engine, Matrix, open_engine
-from sihash.engines.dask_matrix import encode_blocks, is_dask_array
+from sihash.engines import is_dask_array, open_engine
 from sihash.hasher import Hasher
-from sihash.hashing import row_ids
-from sihash.hashing.codebook import make_codebook
-from sihash.hashing.fitted import Fitted
-from sihash.hashing.hyperparameters import Hyperparameters
-from sihash.hashing.label_sets import LabelSets
-from sihash.hashing.learned_words import learned_codebook
-from sihash.hashing.report import Report
-from sihash.hashing.row_labels import NOT_LABELLED, RowLabels, read_labels
-from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, class_rates, in_sample
-from sihash.hashing.training_state import NewRows, new_training_state
-from sihash.hashing.updatable import NOT_KEPT, UpdatableHashFunctions
+from sihash.hashing.hash_functions import HashFunctions, Objective
+from sihash.hashing.report import Report, show_log
+from sihash.hashing.settings import Settings
+from sihash.hashing.training import Change, Training
+from sihash.hashing.training_file import StoredTraining
 from sihash.kernel import KernelMap
-from sihash.kernel_fit import fit_kernel_map, renamed
-from sihash.threads import team
+from sihash.modelfile import Entries
+from sihash.svm.certificate import Certificate
 
+FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of the rows of a fit
 # Section 3.1 of the paper, for CIFAR-10; Cᵇ = 10⁻³ and λ = m · 10⁸ are the defaults too.
-FEW_ROWS = 50  # so few may all have different labels
 PAPER: dict[str, Any] = {
     "anchors": "random",
     "codebook": "random",
@@ -48,18 +41,7 @@ PAPER: dict[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class LabelledRows:
-    """Checked rows: vectors, labels, ids and keys. Later rows are numbered from ``next_key``."""
-
-    X: Any
-    y: RowLabels
-    ids: list[Hashable]
-    keys: Array
-    next_key: int
-
-
-class SIH(UpdatableHashFunctions, Hasher):
+class SIH(Settings, Hasher):
     """Supervised incremental hashing: m binary SVMs over kernel features, one multi-class SVM over the codes.
 
     Minimises eq. 1 of Ozdemir, Najibi and Davis, *Supervised Incremental Hashing* (BMVC 2016),
@@ -83,11 +65,10 @@ class SIH(UpdatableHashFunctions, Hasher):
         Code length m.
     n_anchors : int
         Anchors of the kernel map. More anchors improve retrieval and cost time and memory.
-    anchors : {"classes", "kmeans", "random"} or array of shape (n_anchors, n_features)
+    anchors : {"classes", "random"} or array of shape (n_anchors, n_features)
         Centres of a short k-means inside every class, shared out by class size (at least one per class, even
-        if that makes more than ``n_anchors``); centres of a k-means over all rows; random rows as in the
-        paper, drawn by class size; or given points (in the space of ``X``). Anchors of a class come and go
-        with it.
+        if that makes more than ``n_anchors``); random rows as in the paper, drawn by class size; or given
+        points (in the space of ``X``). Anchors of a class come and go with it.
     kernel : {"rbf", "linear", "rbf+linear"}
         The features: RBF features of the anchors, the centred unit vector itself (``sign(w·x + β)``, much
         faster to encode, for good embeddings), or both.
@@ -114,16 +95,16 @@ class SIH(UpdatableHashFunctions, Hasher):
     solver : {"auto", "smooth", "ocas"}
         Solver for the binary SVMs; "auto" is "smooth". OCAS is the paper's, and proves its gaps; `certify`
         proves those of the other.
-    codebook : {"learned", "separated", "random", "hadamard"} or array of shape (n_classes, n_bits)
+    codebook : {"learned", "separated", "random"} or array of shape (n_classes, n_bits)
         The first words of the classes: separated words adapted to what the features can tell apart; random
-        words improved until they are far apart and balanced; random words as in the paper; Hadamard; or an
-        array in the order of ``classes_``. Rows may leave words of the last three kinds.
+        words improved until they are far apart and balanced; random words as in the paper; or an array in
+        the order of ``classes_``. Rows may leave words of the last two kinds.
     training_rows : int or "all"
         Learn from at most about this many rows: a sample that keeps every class and stays fair as rows come
         and go. Of the other rows only the ids are kept.
     random_state : int, RandomState or None
         Seed of anchors, width and words.
-    engine : str, optional
+    engine : str or Engine, optional
         Where the training rows and their kernel features are stored: in memory (None, "local"); in scratch
         files in the directory for temporary files ("disk") or another one ("disk:/directory"); on the workers
         of a Dask cluster, that of the current client ("dask") or of a scheduler ("tcp://host:8786"). A Dask
@@ -153,6 +134,11 @@ class SIH(UpdatableHashFunctions, Hasher):
         What the last fit or update did, round by round, and its seconds by phase.
     kernel_ : KernelMap
         Mean, anchors and width.
+    functions_ : HashFunctions
+        What searches need: kernel map, weights and class head, without the training rows.
+    training_ : Training
+        What updates need: the training rows, their SVMs and words. After loading a file without vectors, a
+        StoredTraining that waits for them (`attach_vectors`), or None.
 
     Examples
     --------
@@ -166,43 +152,9 @@ class SIH(UpdatableHashFunctions, Hasher):
     [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
 
-    def __init__(
-        self,
-        n_bits: int = 32,
-        n_anchors: int = 1000,
-        anchors: Literal["classes", "kmeans", "random"] | Array = "classes",
-        kernel: Literal["rbf", "linear", "rbf+linear"] = "rbf",
-        kernel_width: Literal["auto"] | float = "auto",
-        C_x: float = 32.0,
-        C_b: float = 1e-3,
-        lam: float | None = None,
-        gamma: float = 1e3,
-        max_iter: int = 5,
-        tol: float = 0.006,
-        solver: Literal["auto", "smooth", "ocas"] = "auto",
-        codebook: Literal["learned", "separated", "random", "hadamard"] | Array = "learned",
-        training_rows: Budget = DEFAULT_BUDGET,
-        random_state: int | np.random.RandomState | None = None,
-        engine: str | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.n_anchors = n_anchors
-        self.anchors = anchors
-        self.kernel = kernel
-        self.kernel_width = kernel_width
-        self.C_x = C_x
-        self.C_b = C_b
-        self.lam = lam
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.codebook = codebook
-        self.training_rows = training_rows
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    functions_: HashFunctions
+    training_: Training | StoredTraining | None
+    report_: Report
 
     @classmethod
     def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
@@ -212,18 +164,7 @@ class SIH(UpdatableHashFunctions, Hasher):
         """
         return cls(n_bits, n_anchors, **PAPER | params)
 
-    def transform(self, X: Any) -> Any:
-        """Codes as packed uint8, n × ceil(n_bits / 8). Codes of a Dask array are a Dask array."""
-        if is_dask_array(X):
-            check_is_fitted(self)
-            return encode_blocks(X, self.kernel_, self.bit_coef_)
-        return super().transform(X)
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "bit_coef_")
+    # Learning.
 
     def fit(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
         """Learn hash functions from rows ``X`` and their labels ``y``.
@@ -233,63 +174,44 @@ class SIH(UpdatableHashFunctions, Hasher):
         row of zeros) are not learned from (docs/labels.md). ``ids`` name the rows for later removal; the
         default is 0 … n − 1. ``X`` may be a Dask array: see ``engine``.
         """
-        settings, engine = self._settings(), open_engine(self.engine, X)
+        settings, engine = self.checked(), open_engine(self.engine, X)
         seen = BaseEstimator()  # takes note of the features: a refused fit leaves this hasher as it was
-        X, y = _check_training(seen, engine.take(X), y)
-        rows = LabelledRows(X, y, row_ids.new_ids(ids, len(X), 0, {}), np.arange(len(X)), len(X))
-        report = Report("fit", n_added=len(X), verbose=self._is_verbose())
-        rng = check_random_state(self.random_state)
-        return self._take(self._learn(settings, engine, rows, report, rng), seen)
-
-    def _learn(
-        self,
-        settings: Hyperparameters,
-        engine: Engine,
-        rows: LabelledRows,
-        report: Report,
-        rng: np.random.RandomState,
-    ) -> Fitted:
-        """Learn everything from these rows: kernel map, words, SVMs."""
-        classes, numbers = labels.encode(rows.y.flat)
-        if len(classes) < 2 or rows.y.form is None:
-            raise ValueError(_too_few_classes(classes, rows.y))
-        label_sets, sizes = LabelSets((k,) for k in range(len(classes))), np.bincount(numbers)
-        sets = label_sets.of_rows(numbers, rows.y.counts, sizes)
-        labelled = np.flatnonzero(sets >= 0)
-        if len(labelled) == len(classes) > FEW_ROWS:
-            warnings.warn(
-                f"Every row has a label of its own ({len(classes):,} labels): is that column ids rather than "
-                "labels? Nothing can be learned from classes of one row each.",
-                UserWarning,
-                stacklevel=3,
-            )
-        y = label_sets.home[sets[labelled]]
-        rates = class_rates(np.bincount(y, minlength=len(classes)), settings.training_rows)
-        sampled = in_sample(rows.keys[labelled], y, rates)
-        chosen = labelled[sampled]
-        names = _names(rows, sets, chosen) | {"rates": rates, "sets": label_sets}
-        names |= {"labels": classes.tolist(), "form": rows.y.form}
-        X, keys = rows.X, rows.keys
-        if len(chosen) < len(sets):
-            X, y, sets, keys = X[chosen], y[sampled], sets[chosen], keys[chosen]
-            sizes = label_sets.hold(sets, np.arange(len(classes))).sum(axis=0)
-        new = NewRows(X, sets, y, keys)
-        with team():
-            with report.phase("kernel"):
-                kernel = self._make_kernel(X, y, rng)
-                if kernel.made_of is not None:
-                    kernel = replace(kernel, made_of=renamed(kernel.made_of, keys))
-                report.n_anchors, report.n_anchors_asked = len(kernel.anchors), self.n_anchors
-            with report.phase("words"):
-                words = self._make_words(kernel, new, label_sets, np.maximum(sizes, 1), rng)
-            with report.phase("kernel"):
-                training = new_training_state(settings, engine, kernel, new, words, names)
-            training.run(report)
-        return Fitted.of(training, report, rng)
+        X = engine.take(X)
+        if not hasattr(X, "places"):
+            check_real(X)
+            # The kernel map takes the mean of the rows anyway, and sees there whether all are finite.
+            seen_later = isinstance(X, np.ndarray) and X.dtype == np.float32
+            X = validate_data(seen, X, dtype=[np.float32, np.float64], ensure_all_finite=not seen_later)
+            check_float32(X)
+        else:  # checked where it lies
+            validate_data(seen, X, skip_check_array=True)
+        empty = Training(settings, engine, check_random_state(self.random_state))
+        return self._become(empty.after(Change(X, y, ids)), seen)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn from one more batch: the first call is `fit`, later ones `add`. ``classes`` is ignored."""
-        return self.add(X, y) if hasattr(self, "bit_coef_") else self.fit(X, y)
+        return self.add(X, y) if self.__sklearn_is_fitted__() else self.fit(X, y)
+
+    def update(
+        self,
+        X: Any = None,
+        y: Any = None,
+        ids: Iterable[Hashable] | None = None,
+        *,
+        remove: Iterable[Hashable] = (),
+        remove_classes: Iterable[Hashable] = (),
+    ) -> Self:
+        """Apply several changes in one update: remove rows, remove classes, then add rows.
+
+        To change the labels of a row, remove and add it under the same id. Labels must have the form
+        that they had in `fit`.
+        """
+        training = self._training()
+        if X is not None:
+            X = self._check_rows(X)
+            check_float32(X)
+            X = X.astype(np.float32, copy=False)
+        return self._become(training.after(Change(X, y, ids, remove, remove_classes)))
 
     def add(self, X: Any, y: Any, ids: Iterable[Hashable] | None = None) -> Self:
         """Add rows of known classes, of new ones, or both, and update the hash functions incrementally."""
@@ -309,66 +231,157 @@ class SIH(UpdatableHashFunctions, Hasher):
         Updates keep the words of existing classes, and the mean and width of the kernel. If most classes have
         changed since, learning from scratch may gain a little.
         """
-        before, settings = self._training_to_update(), self._settings()
-        X, y, ids = self.training_set()
-        keys = np.sort(before.svms.rows.column("key"))
-        rows = LabelledRows(X, read_labels(y, len(X)), ids, keys, before.next_key)
-        report, rng = Report("relearn", verbose=self._is_verbose()), copy.deepcopy(self._rng)
-        fitted = self._learn(replace(settings, training_rows="all"), before.engine, rows, report, rng)
-        # The rows outside the sample stay there.
-        after = fitted._training
-        number_of = {label: k for k, label in enumerate(after.labels)}
-        for k in before.live:
-            after.rates[number_of[before.labels[k]]] = before.rates[k]
-        after.outside = {name: after.set_of(before, s, number_of) for name, s in before.outside.items()}
-        after.settings = settings
-        return self._take(fitted)
+        training = self._training().copy()
+        training.settings = self.checked()
+        return self._become(training.relearned())
 
-    def _params_to_keep(self) -> dict[str, Any]:
-        return {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_KEPT}
+    def _become(self, training: Training, seen: Any = None) -> Self:
+        """Take over what was learned, by one assignment; ``seen`` knows the features, if they are others."""
+        noted = vars(self if seen is None else seen)
+        features = {name: noted[name] for name in FEATURES if name in noted}
+        others = {name: value for name, value in vars(self).items() if name not in FEATURES}
+        learned = {"functions_": training.functions(), "training_": training}
+        if hasattr(training, "report"):
+            learned["report_"] = training.report
+        self.__dict__ = others | features | learned
+        return self
 
-    def _make_words(
-        self,
-        kernel: KernelMap,
-        rows: NewRows,
-        label_sets: LabelSets,
-        sizes: Array,
-        rng: np.random.RandomState,
-    ) -> Array:
-        """Words of the classes, of which ``sizes`` counts the rows."""
-        if isinstance(self.codebook, str) and self.codebook == "learned":
-            return learned_codebook(kernel, rows, label_sets, sizes, self.n_bits, self.gamma > 0, rng)
-        return make_codebook(self.codebook, self.n_bits, sizes, self.gamma > 0, rng)
+    def certify(self, tol: float = 0.01) -> Certificate:
+        """Prove bounds on how far the binary SVMs are from their optimum. Changes nothing.
 
-    def _make_kernel(self, X: Array, y: Array, rng: np.random.RandomState) -> KernelMap:
-        return fit_kernel_map(X, y, self.n_anchors, self.anchors, self.kernel_width, rng, self.kernel)
+        The bounds come from cutting planes that start at the weights, and are at most ``tol`` below the
+        optimum, so a much wider gap is due to the weights. This takes longer than a fit. Gaps are shares of
+        the same as the parameter ``tol``.
+        """
+        return self._training().certify(tol)
 
+    # What was learned.
 
-def _check_training(seen: BaseEstimator, X: Any, y: Any) -> tuple[Any, RowLabels]:
-    """Rows and labels to learn from; ``seen`` takes note of the features."""
-    if isinstance(X, Matrix):  # checked where it lies
-        validate_data(seen, X, skip_check_array=True)
-        return X, read_labels(y, len(X))
-    # The kernel map takes the mean of the rows anyway, and sees there whether all are finite.
-    seen_later = isinstance(X, np.ndarray) and X.dtype == np.float32
-    check_real(X)
-    X = validate_data(seen, X, dtype=[np.float32, np.float64], ensure_all_finite=not seen_later)
-    check_float32(X)
-    return X, read_labels(y, len(X))
+    @property
+    def classes_(self) -> Array:
+        return self.functions_.classes_
 
+    @property
+    def kernel_(self) -> KernelMap:
+        return self.functions_.kernel_
 
-def _names(rows: LabelledRows, sets: Array, chosen: Array) -> dict[str, Any]:
-    """What a training state keeps of the ids of rows, of which the ``chosen`` are learned from."""
-    keys, ids = rows.keys.tolist(), rows.ids
-    if len(chosen) == len(ids):
-        return {"key_of": dict(zip(ids, keys, strict=True)), "next_key": rows.next_key, "outside": {}}
-    key_of = {ids[k]: keys[k] for k in chosen}
-    outside = {name: number for name, number in zip(ids, sets.tolist(), strict=True) if name not in key_of}
-    return {"key_of": key_of, "next_key": rows.next_key, "outside": outside}
+    @property
+    def bit_coef_(self) -> Array:
+        return self.functions_.bit_coef_
 
+    @property
+    def class_coef_(self) -> Array:
+        return self.functions_.class_coef_
 
-def _too_few_classes(classes: Array, y: RowLabels) -> str:
-    n = int(np.count_nonzero(y.counts == 0))
-    found = f"got 1 class ({classes.tolist()[0]!r})" if len(classes) else "got none"
-    hint = f" {n:,} rows count as not labelled: {NOT_LABELLED}." if n else ""
-    return f"SIH needs at least two classes, {found}; add rows of another class.{hint}"
+    @property
+    def objective_(self) -> Objective:
+        return self.functions_.objective_
+
+    @property
+    def n_iter_(self) -> int:
+        return len(self.report_.rounds)
+
+    @property
+    def codes_(self) -> Array:
+        return self._training().in_order("Y")
+
+    @property
+    def ids_(self) -> list[Hashable]:
+        check_is_fitted(self)
+        return self._training().ids if self.training_ is None else self.training_.ids
+
+    def training_set(self) -> tuple[Array, Any, list[Hashable]]:
+        """The current training rows, in the order of ``ids_``: ``(X, labels, ids)``.
+
+        Labels have the form of those in `fit`; lists become sets.
+        """
+        training = self._training()
+        return training.in_order("X"), training.form.give(training.row_labels()), training.ids
+
+    # Codes and classes.
+
+    def transform(self, X: Any) -> Any:
+        """Codes as packed uint8, n × ceil(n_bits / 8). Codes of a Dask array are a Dask array."""
+        if is_dask_array(X):
+            check_is_fitted(self)
+            from sihash.engines.dask_matrix import encode_blocks
+
+            return encode_blocks(X, self.kernel_, self.bit_coef_)
+        return super().transform(X)
+
+    def _scores(self, X: Array) -> Array:
+        return self.functions_._scores(X)
+
+    def predict(self, X: Any) -> Any:
+        """The class that the margins of each row are likeliest to come from: `HashFunctions.predict`."""
+        margins = self.decision_function(X)
+        return self.functions_.predict_margins(margins)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities (n × n_classes, float32), calibrated for rows that were not trained on."""
+        margins = self.decision_function(X)
+        return self.functions_.margin_proba(margins)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean accuracy of `predict`: the share of rows whose label, or set of labels, is that in ``y``."""
+        found = self.predict(X)
+        if self.functions_.form.kind == "labels":
+            right = found == labels.as_labels(y, len(found))
+        elif isinstance(found, np.ndarray):
+            right = (found == np.asarray(y)).all(axis=1)
+        else:
+            right = np.array([one == set(given) for one, given in zip(found, y, strict=True)])
+        return float(np.average(right, weights=sample_weight))
+
+    # Files.
+
+    def save(self, path: str | os.PathLike[str], updatable: bool = True, vectors: bool = True) -> None:
+        """Write the hasher to one checksummed file.
+
+        By default the file contains the training vectors and everything needed for updates. With
+        ``updatable=False`` it contains only the hash functions and the second stage. With ``vectors=False``
+        it can be updated once `attach_vectors` has supplied the vectors.
+        """
+        check_is_fitted(self)
+        if updatable:
+            self._training().save(path, self, self._feature_names(), vectors)
+        else:
+            self.functions_.save(path, self, self._feature_names())
+
+    def _set_state(self, header: Entries, tensors: Entries) -> None:
+        self.functions_ = HashFunctions.from_entries(header, tensors, self.params())
+        self.training_ = None
+        if "training" in header:
+            stored = StoredTraining(header["training"], tensors, self.functions_)
+            self.training_ = stored.training(self) or stored
+
+    def attach_vectors(self, X: Any) -> Self:
+        """Supply the training vectors of a hasher saved with ``vectors=False``, in the order of ``ids_``."""
+        check_is_fitted(self)
+        if not isinstance(self.training_, StoredTraining):
+            raise ValueError("This SIH has its training rows, or none at all: there is nothing to attach.")
+        self.training_ = self.training_.with_vectors(self._check_rows(X), self)
+        return self
+
+    # Checks.
+
+    def __copy__(self) -> Self:
+        """As deep as `copy.deepcopy`: two hashers must not write into the rows of one."""
+        return copy.deepcopy(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "functions_" in vars(self)
+
+    def _training(self) -> Training:
+        check_is_fitted(self)
+        if not isinstance(self.training_, Training):
+            raise NotFittedError(
+                "This SIH was loaded from a file without training rows: it can hash, but not be updated. "
+                "Load a file saved with updatable=True, attach_vectors where there are ids_, or fit again."
+            )
+        return self.training_
+
+    def checked(self, **changes: Any) -> Settings:
+        if self.verbose:
+            show_log()
+        return super().checked(**changes)

@@ -86,15 +86,15 @@ def field(
 
     Example: python -m sihash.research field digits --method sih --method sdh --bits 32
     """
-    from sihash.datasets import loading
     from sihash.research import field as runs
+    from sihash.research.data import read
     from sihash.research.field_report import write_field_report
     from sihash.research.methods import FIELD
 
     for name in method or ():
         _check("method", name, FIELD)
     for name in data:  # a missing one is reported before hours are spent on the others
-        loading.read(name, mapped=True)
+        read(name, mapped=True)
     wanted = runs.FieldPlan(data, method or FIELD, bits or [32], seeds, rows, queries, seconds, features)
     page, tables = write_field_report(runs.compare_methods(wanted, out, retry=retry, tell=_line), out)
     told = "\n".join(table.markdown() for table in tables)

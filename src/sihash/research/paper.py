@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sihash.datasets import loading
 from sihash.research import changes, fits, planes
 from sihash.research.claims import claims_table
+from sihash.research.data import read
 from sihash.research.figures import write_figures
 from sihash.research.methods import BASELINES, PAPER
 from sihash.research.paper_tables import MACHINE, all_tables, data_sets
@@ -40,7 +40,7 @@ def reproduce(
     """
     scale = SCALES[scale_name]
     for name in data:  # one that is not there is told before hours are spent on the others
-        loading.read(name, mapped=True)
+        read(name, mapped=True)
     wanted = EXPERIMENTS if what == "all" else (what,)
     runner = Runner(scale, Records(out / RECORDS))
     runner.execute(plan(wanted, data, scale), tell)

@@ -31,7 +31,7 @@ def leave_one_out_scores(hasher: SIH, X: Array, y: Array) -> dict[str, float]:
     numbers = np.unique(y, return_inverse=True)[1]
     by_class = np.zeros((numbers.max() + 1, len(packed)), dtype=np.int64)  # items of a class that have a code
     np.add.at(by_class, (numbers, which), 1)
-    asked, stored = (hasher.code_proba(Z).astype(np.float32) for Z in (soft, B[first]))
+    asked, stored = (hasher.functions_.code_proba(Z).astype(np.float32) for Z in (soft, B[first]))
 
     def scored(kind: str, rows: slice) -> Array:
         """Of the distinct codes: items that share one tie."""

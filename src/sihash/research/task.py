@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sihash import datasets
 from sihash._typing import Array
-from sihash.datasets import loading, places
+from sihash.research import data as research_data
 
 FEATURES_OF: dict[str, str | None] = {
     "cifar10": "gist",
@@ -75,7 +74,7 @@ def load_task(
     ``features`` are those of images, by default the usual ones of the data set. With ``several``, rows may
     have several labels: ``y`` are then indicators (n × n_labels, 0 and 1).
     """
-    data = datasets.load(name, features or _features(name), progress=progress)
+    data = research_data.load(name, features or _features(name), progress=progress)
     if data.y_train is None or data.y_test is None or (np.ndim(data.y_train) != 1 and not several):
         raise ValueError(f"{name} has no labels, one per row; supervised hashing learns from them.")
     train, test = Rows(data.X_train, data.y_train), Rows(data.X_test, data.y_test)
@@ -88,7 +87,7 @@ def load_task(
 def _features(name: str) -> str | None:
     if name in FEATURES_OF:
         return FEATURES_OF[name]
-    return None if loading.read(name).holds_vectors else "gist"
+    return None if research_data.read(name).holds_vectors else "gist"
 
 
 def _cut(rows: Rows, n: int | None) -> Rows:
@@ -99,5 +98,7 @@ def _cut(rows: Rows, n: int | None) -> Rows:
 
 def available() -> list[str]:
     """The data sets of the paper that are on this machine; the digits of scikit-learn if there is none."""
-    found = [name for name in ("cifar10", "mnist", "nuswide") if places.find(places.NAMED[name])]
+    found = [
+        name for name in ("cifar10", "mnist", "nuswide") if research_data.find(research_data.NAMED[name])
+    ]
     return found or ["digits"]

@@ -211,8 +211,10 @@ class RowBlocks:
         fold_threads(lambda block: self._visit(block, function, args), self._largest_first(), add)
         return totals
 
-    def checkpoint(self) -> None:
-        """Keep what it takes to bring rows back with the codes that they have now; these are never lost."""
+    were_lost = False  # rows on lost machines were laid out again, without what a solver kept beside them
+
+    def checkpoint(self, feature_map: Any, words: Array) -> None:
+        """The rows are as they are to be, with codes from ``words``; where they can be lost, take note."""
 
     # Rows may be spread over machines, each of which holds its part as `RowBlocks`. These are one part.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import platformdirs
 
-from sihash.datasets.download import Remote, fetch_all
 from sihash.datasets.files import is_archive
+from sihash.research.data.download import Remote, fetch_all
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from sihash.kernel import row_blocks
 from sihash.threads import map_threads
 
 
-class CodesOut:
-    """A subclass gives ``_scores(X)``: n × n_bits for one block of checked rows."""
+class EncoderMixin:
+    """Turns rows into codes. A subclass gives ``_scores(X)``: n × n_bits for one block of checked rows."""
 
     n_bits: int
     n_features_in_: int
@@ -24,7 +24,7 @@ class CodesOut:
         X = self._check_rows(X)
         return np.concatenate(map_threads(lambda rows: self._scores(X[rows]), row_blocks(len(X))))
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Codes as packed uint8, n × ceil(n_bits / 8); `sihash.codes` states the bit order."""
         X = self._check_rows(X)
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from sihash import codes as codes_module
-from sihash.datasets import load
-from sihash.datasets.loading import read
 from sihash.evaluation import leave_one_out
 from sihash.features import extract
+from sihash.research.data import load, read
 
 DATA = os.environ.get("SIHASH_DATA", "")
 

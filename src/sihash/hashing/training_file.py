@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sihash import codes, labels
+from sihash import codes, labels, modelfile
 from sihash._typing import Array
-from sihash.engines import Engine
-from sihash.hashing.code_table import CodeTable
-from sihash.hashing.hyperparameters import Hyperparameters
-from sihash.hashing.label_sets import LabelSets
-from sihash.hashing.row_labels import Form
-from sihash.hashing.training_state import TrainingState
-from sihash.kernel import KernelMap
+from sihash.engines import open_engine
+from sihash.hashing.hash_functions import HashFunctions
+from sihash.hashing.settings import Settings
+from sihash.labels import Form, LabelSets
 from sihash.modelfile import Entries, ModelFileError, check_shapes
 from sihash.svm import MulticlassSolution
 from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block
 
+if TYPE_CHECKING:
+    from sihash.hashing.training import Training
 
-def training_file(training: TrainingState, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
+
+def save(
+    path: str | os.PathLike[str],
+    training: Training,
+    settings: Settings | None = None,
+    names: list[str] | None = None,
+    vectors: bool = True,
+) -> None:
+    """Write a training with its hash functions; without ``vectors`` they are to be supplied to go on."""
+    functions = training.functions()
+    header, tensors = functions.entries()
+    more_header, more_tensors = entries(training, vectors)
+    params = (settings or training.settings).params_to_keep()
+    modelfile.write_model(
+        path,
+        "SIH",
+        params,
+        functions.n_features_in_,
+        names,
+        header | {"training": more_header},
+        tensors | more_tensors,
+    )
+
+
+def entries(training: Training, vectors: bool) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and tensors, without Φ and the scores: they follow from ``X``, kernel and weights."""
     rows = training.svms.rows
     header = {
@@ -36,6 +60,7 @@ def training_file(training: TrainingState, vectors: bool) -> tuple[dict[str, Any
         "outside": labels.to_json(labels.object_array(list(training.outside))),
         "blocks": rows.map(_size),
         "solved": [training.settings.method, training.settings.C_x],
+        "scratch": list(training.scratch),
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
@@ -47,17 +72,18 @@ def training_file(training: TrainingState, vectors: bool) -> tuple[dict[str, Any
     if training.kernel.made_of is not None:
         tensors["made_of"] = training.kernel.made_of
     tensors["keys"] = np.array(list(training.key_of.values()), dtype=np.int64)
+    tensors["generator"] = _generator_state(training.rng)
     tensors |= {f"machines.{name}": value for name, value in training.svms.state().items()}
     return header, tensors
 
 
-def generator_state(rng: np.random.RandomState) -> Array:
+def _generator_state(rng: np.random.RandomState) -> Array:
     """A generator as numbers: a hasher from a file draws as the saved one would have."""
     _, keys, position, *_ = rng.get_state(legacy=True)
     return np.append(keys, position).astype(np.int64)
 
 
-def generator_from(state: Array) -> np.random.RandomState:
+def _generator_from(state: Array) -> np.random.RandomState:
     rng = np.random.RandomState()
     rng.set_state(("MT19937", state[:-1].astype(np.uint32), int(state[-1]), 0, 0.0))
     return rng
@@ -68,14 +94,19 @@ def _size(block: Block) -> int:
 
 
 class StoredTraining:
-    """What `training_file` described, until its rows are there and a training can be made of it."""
+    """A training in a file, until its vectors are there; ``functions`` are its hash functions."""
 
-    def __init__(self, header: Entries, tensors: Entries) -> None:
-        self.header = header
-        self.tensors = tensors
+    def __init__(self, header: Entries, tensors: Entries, functions: HashFunctions) -> None:
+        self.header, self.tensors, self.functions = header, tensors, functions
         self.ids: list[Hashable] = labels.from_json(header["ids"]).tolist()
         self.X = tensors.get("rows.X")  # in the order of the blocks
         self._check()
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Of a file that `save` wrote, or `sihash.SIH.save`."""
+        with modelfile.reading(path, "SIH") as (header, tensors, params):
+            return cls(header["training"], tensors, HashFunctions.from_entries(header, tensors, params))
 
     def _check(self) -> None:
         """Refuse entries that do not fit each other, before learning goes on from them."""
@@ -114,20 +145,27 @@ class StoredTraining:
         shapes |= {name: (n, m) for name in self.tensors if name.startswith("machines.pi")}
         return {name: shape for name, shape in shapes.items() if name in self.tensors}
 
-    def set_vectors(self, X: Array) -> None:
-        """Take rows in the order of ``ids``."""
+    def with_vectors(self, X: Array, settings: Settings | None = None) -> Training:
+        """The training, with its vectors in the order of ``ids``."""
+        if len(X) != len(self.ids):
+            raise ValueError(f"Expected the {len(self.ids)} rows of ids_, got {len(X)}.")
         keys = self.tensors["keys"]
-        self.X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
+        X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
+        return self._training(X.astype(np.float32, copy=False), settings or self.functions.settings)
 
-    def restore(
-        self, settings: Hyperparameters, engine: Engine, kernel: KernelMap, class_coef: Array
-    ) -> TrainingState:
-        assert self.X is not None
+    def training(self, settings: Settings) -> Training | None:
+        """The training, if the file holds its vectors."""
+        return None if self.X is None else self._training(self.X, settings)
+
+    def _training(self, X: Array, settings: Settings) -> Training:
+        from sihash.hashing.training import Training  # which writes itself by this module
+
         header, tensors = self.header, self.tensors
-        n_bits = len(tensors["machines.W"])
-        settings = replace(settings, n_bits=n_bits)  # parameters may have been set for a later fit
-        table = CodeTable(n_bits)
-        columns = {"X": self.X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
+        n_bits, functions = len(tensors["machines.W"]), self.functions
+        settings = settings.checked(n_bits=n_bits)  # parameters may have been set for a later fit
+        training = Training(settings, open_engine(settings.engine), _generator_from(tensors["generator"]))
+        table = training.table
+        columns = {"X": X, "y": tensors["rows.y"], "key": tensors["rows.key"]}
         names, live = labels.from_json(header["labels"]).tolist(), np.array(header["live"], dtype=np.intp)
         if not isinstance(header["sets"], list):
             raise ValueError(f"label sets must be a list, got {header['sets']!r}")
@@ -135,7 +173,9 @@ class StoredTraining:
         columns["pair"] = table.find_all(tensors["rows.codes"], tensors["rows.set"])
         table.count(columns["pair"])
         table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
-        rows = engine.lay_out_again(kernel, columns, header["blocks"], table.words)
+        training.kernel = replace(functions.kernel_, made_of=tensors.get("made_of"))
+        rows = training.engine.lay_out(training.kernel, columns, table.words, header["blocks"])
+        rows.checkpoint(training.kernel, table.words)
         svms = make_svms(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
         try:
@@ -145,21 +185,16 @@ class StoredTraining:
                 svms.start_from(state["W"])
         except KeyError as missing:
             raise ModelFileError(f"The model file lacks the tensor 'machines.{missing.args[0]}'.") from None
-        return TrainingState(
-            settings=settings,
-            engine=engine,
-            kernel=replace(kernel, made_of=tensors.get("made_of")),
-            svms=svms,
-            table=table,
-            labels=names,
-            form=Form.from_json(header["form"]),
-            sets=sets,
-            live=live,
-            key_of=dict(zip(self.ids, tensors["keys"].tolist(), strict=True)),
-            next_key=int(header["next_key"]),
-            outside=dict(
-                zip(labels.from_json(header["outside"]).tolist(), tensors["outside"].tolist(), strict=True)
-            ),
-            rates=tensors["rates"],
-            class_svm=MulticlassSolution(class_coef, np.arange(len(class_coef)), np.inf, 0.0, 0, True),
-        )
+        W = functions.class_coef_
+        training.class_svm = MulticlassSolution(W, np.arange(len(W)), np.inf, 0.0, 0, True)
+        training.svms, training.labels, training.form = svms, names, Form.from_json(header["form"])
+        training.sets, training.live, training.rates = sets, live, tensors["rates"]
+        training.key_of = dict(zip(self.ids, tensors["keys"].tolist(), strict=True))
+        training.next_key = int(header["next_key"])
+        outside = labels.from_json(header["outside"]).tolist()
+        training.outside = dict(zip(outside, tensors["outside"].tolist(), strict=True))
+        steps, seconds = header.list("scratch")
+        training.scratch = float(steps), float(seconds)
+        training.calibration = functions.heads.calibrate()
+        training.margin_head = functions.heads.class_margins()
+        return training

@@ -1,4 +1,4 @@
-"""Finding, downloading and caching, with a real server on this machine that can break off."""
+"""Finding and downloading, with a real server on this machine that can break off."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ports import free_port
-from sihash.datasets import cache, fetch, load, places
-from sihash.datasets.download import Remote, fetch_all
+from sihash.research.data import fetch, load, places
+from sihash.research.data.download import Remote, fetch_all
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
@@ -178,56 +178,3 @@ class TestOrder:
         for r in entry.remotes:
             (places.download_folder() / r.file).write_bytes(b"")
         assert places.find(entry) == target
-
-
-class TestCache:
-    @pytest.fixture
-    def folder(self, tmp_path):
-        from PIL import Image
-
-        rng = np.random.default_rng(0)
-        for i in range(6):
-            (tmp_path / "f" / f"c{i % 2}").mkdir(parents=True, exist_ok=True)
-            Image.fromarray(rng.integers(0, 256, (9, 9, 3), dtype=np.uint8)).save(
-                tmp_path / f"f/c{i % 2}/{i}.png"
-            )
-        (tmp_path / "f" / "c0" / "bad.png").write_bytes(b"no")
-        return tmp_path / "f"
-
-    def n_entries(self):
-        return len(list(cache.folder().glob("*.npz")))
-
-    def test_the_second_load_is_the_first(self, folder, monkeypatch):
-        first = load(folder, "gist")
-        assert self.n_entries() == 1
-        monkeypatch.setattr("sihash.datasets.loading.extract_stream", None)  # would fail if called
-        second = load(folder, "gist")
-        assert np.array_equal(first.X_train, second.X_train)
-        assert np.array_equal(first.y_train, second.y_train)
-        assert (first.summary, first.rejects) == (second.summary, second.rejects)
-
-    def test_content_and_settings_are_the_key(self, folder):
-        load(folder, "gist")
-        load(folder, "gist", size=16)
-        load(folder, "pixels")
-        assert self.n_entries() == 3
-        (folder / "c0" / "0.png").write_bytes((folder / "c1" / "1.png").read_bytes())
-        changed = load(folder, "gist")
-        assert self.n_entries() == 4
-        assert np.array_equal(changed.X_train, load(folder, "gist", cache=False).X_train)
-
-    def test_off_means_off(self, folder):
-        load(folder, "gist", cache=False)
-        assert self.n_entries() == 0
-
-    def test_a_damaged_entry_is_made_again(self, folder):
-        first = load(folder, "gist")
-        (entry,) = cache.folder().glob("*.npz")
-        entry.write_bytes(entry.read_bytes()[:1000])
-        assert np.array_equal(load(folder, "gist").X_train, first.X_train)
-        assert len(entry.read_bytes()) > 1000
-
-    def test_a_cache_that_cannot_be_written_is_no_failure(self, folder, tmp_path, caplog):
-        (tmp_path / "cache").write_text("a file where the folder should be")
-        assert load(folder, "gist").X_train.shape == (6, 512)
-        assert "could not be kept" in caplog.text

@@ -1,4 +1,18 @@
-"""A code word for every class: far from the other words, its bits balanced over the collection."""
+"""A code word for every class: far from the other words, balanced over the collection, easy to learn.
+
+**Separated** words are random ones, improved one after the other until they are far apart and their columns
+balanced and distinct. **Random** words are the paper's. **Learned** words are separated ones that then change
+single bits to what the features can tell apart. How well a dichotomy b ∈ {±1}^K of the classes can be learned
+has a closed form under ridge regression: of the rows' targets the features explain ``bᵀMb`` with ``M =
+YᵀΦ(ΦᵀΦ + λI)⁻¹ΦᵀY``, Y the classes of the rows one-hot; a row with several labels is shared out among them.
+Bits are flipped while that raises
+
+    Σ_j b_jᵀ M b_j  −  μ Σ_{k≠l} ⟨w_k, w_l⟩⁴ / m³.
+
+The first term makes bits easy, the second keeps words apart. μ is halved until the words are as crowded as
+they may be: a mean fourth power of 2m², where random words have 3m². Measured on held-out rows of data with
+10 to 1,600 classes, that is near the best μ of each, which differs by a factor of 40 between them.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +20,49 @@ from typing import Any
 
 import numba
 import numpy as np
-from scipy.linalg import hadamard
+from scipy.linalg import cho_factor, cho_solve
 
 from sihash._typing import Array
 from sihash.threads import map_threads
 
-CODEBOOKS = ("separated", "random", "hadamard")
 N_STARTS = 4
 N_DRAWS = 8  # of random words, until no two classes have the same
 PATIENCE = 8  # tries in vain, as a multiple of the moves there are, until words count as settled
 # What balance counts for a new word: in full it would fix every bit and leave nothing for distance.
 NEW_WORD_BALANCE = 0.005
+RIDGE_SHARE = 1e-5  # λ of the ridge regression, as a share of the trace of ΦᵀΦ
+CROWDED = 2.0  # mean fourth power of the words' products at most, in units of m²
+FIRST_MU, N_HALVINGS = 16.0, 8  # μ at first, in units of M's mean row sum, for one class; falls with √K
+N_SWEEPS = 5  # over all words, for each μ
+MOST_CLASSES = 2000  # whose words are compared with each other
+SETTLED_BITS = 0.005  # share of the bits that flip in a sweep that is the last
 
 
-def make_codebook(kind: Any, n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
-    """Words for all classes, int8 ±1 (n_classes × n_bits).
+def first_words(
+    codebook: str | Array,
+    n_bits: int,
+    sizes: Array,
+    balanced: bool,
+    rng: np.random.RandomState,
+    known: Array | None = None,
+    known_sizes: Array | None = None,
+) -> Array:
+    """Words for classes that come, int8 ±1 (n_classes × n_bits).
 
-    ``sizes`` counts the rows of each class, for bits that are to be ``balanced`` over the rows.
-    ``kind`` is "separated" (random words improved until they are far apart, their columns balanced and
-    distinct), "random" (the paper's, see `random_words`), "hadamard" (columns of
-    a Sylvester–Hadamard matrix), or an array of words.
+    ``sizes`` counts their rows, for bits that are to be ``balanced`` over the rows. ``known`` are the words
+    of the classes before, of ``known_sizes``; given words are those of the first classes. Learned words begin
+    as separated ones (`learn_words`).
     """
-    if isinstance(kind, np.ndarray | list | tuple):
-        return _given_words(np.asarray(kind), n_bits, len(sizes))
-    if kind == "random":
-        return random_codebook(n_bits, sizes, balanced, rng)
-    if kind == "hadamard":
-        return hadamard_words(n_bits, sizes, rng)
-    if kind == "separated":
-        if every_split_fits(len(sizes), n_bits):
-            return exhaustive_words(n_bits, sizes)
-        return separated_words(n_bits, sizes, balanced, rng)
-    raise ValueError(
-        f"codebook must be one of learned, {', '.join(CODEBOOKS)}, or an array of words, got {kind!r}."
-    )
+    is_first = known is None or not len(known)
+    if not isinstance(codebook, str) and is_first:
+        return _given_words(np.asarray(codebook), n_bits, len(sizes))
+    if isinstance(codebook, str) and codebook == "random":
+        return random_codebook(n_bits, sizes, balanced, rng, known, known_sizes)
+    if known is not None and known_sizes is not None and not is_first:
+        return joining_words(known, known_sizes, sizes, balanced, rng)
+    if every_split_fits(len(sizes), n_bits):
+        return exhaustive_words(n_bits, sizes)
+    return separated_words(n_bits, sizes, balanced, rng)
 
 
 def _given_words(words: Array, n_bits: int, n_classes: int) -> Array:
@@ -115,16 +138,6 @@ def _draw_even_words(draws: Array, weight: Array, order: Array, surplus: Array) 
     return words
 
 
-def hadamard_words(n_bits: int, sizes: Array, rng: np.random.RandomState) -> Array:
-    """Rows of a Sylvester–Hadamard matrix without its constant column, columns picked for balance."""
-    order = 1 << int(np.ceil(np.log2(max(len(sizes), n_bits + 1, 2))))
-    H = hadamard(order, dtype=np.int8)[:, 1:]
-    words = H[rng.permutation(order)[: len(sizes)]]
-    imbalance = np.abs(np.asarray(sizes, dtype=float) @ words)
-    keep = np.argsort(imbalance + 1e-9 * rng.uniform(size=len(imbalance)), kind="stable")[:n_bits]
-    return np.ascontiguousarray(words[:, keep])
-
-
 def separated_words(n_bits: int, sizes: Array, balanced: bool, rng: np.random.RandomState) -> Array:
     """Random words, improved one after the other; the best of a few starts.
 
@@ -184,7 +197,7 @@ def _are_equal(words: Array, j: int, other: int) -> bool:
     return i == len(words)
 
 
-def new_words(
+def joining_words(
     words: Array, sizes: Array, new_sizes: Array, balanced: bool, rng: np.random.RandomState
 ) -> Array:
     """Words for classes that join: far from all others, and restoring balance; the best of some starts.
@@ -314,3 +327,111 @@ def _softness(n_bits: int) -> float:
 def _crowding(words: Array) -> float:
     products = words.astype(float) @ words.T
     return float(np.sum(np.exp(products[np.triu_indices(len(words), 1)] / _softness(words.shape[1]))))
+
+
+# Learned words.
+
+
+def explained(gram: Array, sums: Array) -> Array:
+    """M, from ΦᵀΦ and the sums of Φ by class, less what a constant explains."""
+    M = sums @ cho_solve(_factor(gram), sums.T, check_finite=False)
+    total = M.sum(axis=0)
+    return M - np.outer(total, total) / total.sum()
+
+
+def _factor(gram: Array) -> Any:
+    """The Cholesky factor of ΦᵀΦ + λI."""
+    gram = gram.astype(np.float64)
+    gram[np.diag_indices(len(gram))] += RIDGE_SHARE * np.trace(gram)
+    return cho_factor(gram, lower=True, check_finite=False)
+
+
+def learn_many_words(
+    words: Array, gram: Array, sums: Array, movable: Array, rng: np.random.RandomState
+) -> Array:
+    """`learn_words` for up to `MOST_CLASSES`, whose products with each other fit into memory and time.
+
+    With more, so many are drawn, ``movable`` ones first. The other movable ones get the bits that ridge
+    regression on the words of these predicts for them, as many +1 as −1.
+    """
+    if len(words) <= MOST_CLASSES:
+        return learn_words(words, explained(gram, sums), movable, rng)
+    others = np.setdiff1d(np.arange(len(words)), movable)
+    drawn = np.sort(np.r_[rng.permutation(movable), rng.permutation(others)][:MOST_CLASSES])
+    can_move = np.flatnonzero(np.isin(drawn, movable))
+    words = words.copy()
+    words[drawn] = learn_words(words[drawn], explained(gram, sums[drawn]), can_move, rng)
+    rest = np.setdiff1d(movable, drawn)
+    if len(rest):
+        weights = cho_solve(_factor(gram), sums[drawn].T @ words[drawn], check_finite=False)
+        predicted = sums[rest] @ weights
+        words[rest] = np.where(predicted > np.median(predicted, axis=0), 1, -1)
+    return words
+
+
+def learn_words(words: Array, M: Array, movable: Array, rng: np.random.RandomState) -> Array:
+    """Words (int8) that are as easy as they can be without being too crowded; only ``movable`` ones move."""
+    mu = FIRST_MU / np.sqrt(len(words)) * float(np.mean(np.abs(M).sum(axis=1) - np.abs(np.diag(M))))
+    for _ in range(N_HALVINGS):
+        easier = climb(words, M, mu, movable, rng)
+        if crowding(easier, movable) > max(CROWDED, crowding(words, movable)):
+            break
+        words, mu = easier, mu / 2
+    return words
+
+
+def crowding(words: Array, movable: Array) -> float:
+    """Mean fourth power of the products of ``movable`` words with all others, in units of m²."""
+    B, m = words.astype(np.float32), words.shape[1]
+    squares = (B[movable] @ B.T) ** 2
+    fourth = float(np.vdot(squares, squares)) - len(movable) * m**4  # less those with themselves
+    return fourth / (len(movable) * (len(words) - 1) * m**2)
+
+
+def climb(words: Array, M: Array, mu: float, movable: Array, rng: np.random.RandomState) -> Array:
+    """Flip bits of the ``movable`` words while that raises the objective at this μ.
+
+    Flipping bit j of word k raises the first term by ``−4 b_kj ((Mb_j)_k − M_kk b_kj)`` and the sum of fourth
+    powers by ``2 Σ_l (−8 s P³ + 24 P² − 32 s P + 16)`` with ``P = ⟨w_k, w_l⟩`` and ``s = w_kj w_lj``: for all
+    bits of a word that is a product of a vector and a matrix.
+    """
+    B, M = words.astype(np.float32), M.astype(np.float32)
+    K, m = B.shape
+    price = np.float32(2 * mu / m**3)
+    explains = M @ B
+    for _ in range(N_SWEEPS):
+        n_flips = 0
+        for k in rng.permutation(movable):
+            word, P = B[k].copy(), B @ B[k]
+            P[k] = 0
+            easier = -4 * word * (explains[k] - M[k, k] * word)
+            flipped = np.zeros(m, bool)
+            while not flipped.all():
+                crowds = 24 * (P @ P) + 16 * (K - 1) - word * ((P * (8 * P * P + 32)) @ B)
+                gain = np.where(flipped, -np.inf, easier - price * crowds)
+                j = int(np.argmax(gain))
+                if gain[j] <= 0:
+                    break
+                P -= 2 * word[j] * B[:, j]
+                P[k] = 0
+                flipped[j] = True
+            explains[:, flipped] -= 2 * np.outer(M[:, k], word[flipped])
+            B[k, flipped] = -word[flipped]
+            n_flips += int(flipped.sum())
+        if n_flips <= SETTLED_BITS * m * len(movable):
+            break
+    return B.astype(np.int8)
+
+
+def word_of_set(class_words: Array) -> Array:
+    """The word of a set of classes from theirs (±1): the majority of every bit.
+
+    A bit that is tied goes to the first of the classes, the next tied one to the second, and so on: the word
+    of two classes is as far from one as from the other. On held-out rows of GoEmotions that is as good as any
+    other rule: mAP 0.374, by the rarest label 0.373, by the most frequent 0.370.
+    """
+    sums = class_words.sum(axis=0, dtype=np.int64)
+    tied = np.flatnonzero(sums == 0)
+    word = np.sign(sums)
+    word[tied] = class_words[np.arange(len(tied)) % len(class_words), tied]
+    return word.astype(np.int8)

@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from sihash.datasets import load
+from sihash.research.data import load
 
 CIFAR = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
