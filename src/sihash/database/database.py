@@ -53,7 +53,8 @@ from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
 from sihash.evaluation import Comparison
-from sihash.features import extractor
+from sihash.features import default_features, extractor
+from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
@@ -156,8 +157,9 @@ class Database:
             Bits per code. The default depends on the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
             Parameters of `SIH`.
-        features : "auto", "gist", "pixels" or "onnx:<file>"
-            How images become vectors, with ``feature_options``; "auto" is gist.
+        features : "auto", "efficientnet-lite2", "gist", "pixels" or "onnx:<file>"
+            How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
+            the extra ``photos`` is installed, otherwise gist.
         index : str
             A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
         thumbnails : bool
@@ -174,7 +176,7 @@ class Database:
         opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name, options = "gist" if features == "auto" else features, feature_options or {}
+            name, options = default_features() if features == "auto" else features, feature_options or {}
             settings = extractor(name, **options).settings
             chosen = Features(name, options, json.loads(json.dumps(settings)))
             opened.features, opened.thumbnails = chosen, thumbnails
@@ -184,6 +186,8 @@ class Database:
             reach(index)
         else:
             open_index(index, n_bits or 32)
+        if features == "auto" and chosen.name == "gist":
+            warnings.warn(f"Photos are described by GIST, a method of 2001; {BETTER}.", stacklevel=2)
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
