@@ -102,7 +102,8 @@ def check_vectors(X: Any, source: str) -> None:
     """Refuse images, which `sihash.datasets.load` returns unchanged."""
     if getattr(X, "ndim", None) != 2:
         raise ValueError(
-            f"{source} holds images, and vectors are needed; choose --features gist, pixels or onnx:<file>."
+            f"{source} holds images, and vectors are needed; choose --features auto, gist, pixels or "
+            "onnx:<file>."
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.checks import check_count
 from sihash.database import (
     comparing,
@@ -27,9 +27,6 @@ from sihash.database import (
     inspecting,
     merging,
     operations,
-    originals,
-    present,
-    reencoding,
     searching,
     updating,
 )
@@ -54,19 +51,20 @@ from sihash.database.answers import (
 )
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.progress import Progress, silent
-from sihash.database.reader import Reader
-from sihash.database.snapshot import Snapshot
+from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.updating import UpdatePolicy
 from sihash.evaluation import Comparison
-from sihash.features import extractor
+from sihash.features import default_features, extractor
+from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
 from sihash.labels import several
+from sihash.store import files
 from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
-from sihash.store.ids import of_row, plain_id, written
+from sihash.store.ids import of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
 
 Result = TypeVar("Result")
@@ -98,6 +96,10 @@ def _check_parameters(names: Iterable[str]) -> None:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(known)))}."
             raise TypeError(f"create has no parameter {name!r}; {hint}")
+
+
+def silent(phase: str, done: float) -> None:
+    """The progress of those who do not watch."""
 
 
 class Database:
@@ -185,8 +187,9 @@ class Database:
             Bits per code. The default depends on the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
             Parameters of `SIH`.
-        features : "auto", "gist", "pixels" or "onnx:<file>"
-            How images become vectors, with ``feature_options``; "auto" is gist.
+        features : "auto", "efficientnet-lite2", "gist", "pixels" or "onnx:<file>"
+            How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
+            the extra ``photos`` is installed, otherwise gist.
         index : str
             A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
         thumbnails : bool
@@ -208,7 +211,7 @@ class Database:
         opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name, options = "gist" if features == "auto" else features, feature_options or {}
+            name, options = default_features() if features == "auto" else features, feature_options or {}
             settings = extractor(name, **options).settings
             chosen = Features(name, options, json.loads(json.dumps(settings)))
             opened.features, opened.thumbnails = chosen, thumbnails
@@ -218,6 +221,8 @@ class Database:
             reach(index)
         else:
             open_index(index, n_bits or 32)
+        if features == "auto" and chosen.name == "gist":
+            warnings.warn(f"Photos are described by GIST, a method of 2001; {BETTER}.", stacklevel=2)
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
@@ -433,6 +438,7 @@ class Database:
         *,
         reencode: bool = False,
         compare: bool = False,
+        policy: UpdatePolicy | None = None,
         progress: Progress | None = None,
     ) -> UpdateReport:
         """Learn from what changed. Searches continue meanwhile, then switch to the new version.
@@ -441,12 +447,13 @@ class Database:
         ``training_rows``. ``strategy="relearn"`` learns from scratch, with new words, and encodes everything
         again. ``reencode`` encodes items whose codes are older than the hash functions; it can be interrupted
         and continued. The report has the mAP without the update and with it; ``compare`` also learns from
-        scratch, and adds the mAP of that.
+        scratch, and adds the mAP of that. ``policy`` overrides when things are written again, and how long
+        earlier versions can be undone (`sihash.database.updating.UpdatePolicy`).
         """
-        _ = self._reader.catalogue  # refused once it is closed
-        report = updating.update_database(self.path, strategy, compare, progress or silent)
+        policy, progress = policy or UpdatePolicy(), progress or silent
+        report = updating.update_database(self._reader, strategy, compare, policy, progress)
         if reencode:
-            report = reencoding.reencode(self.path, report, progress or silent)
+            report = updating.reencode(self._reader, report, policy, progress)
         return report
 
     def undo(self) -> UndoReport:
@@ -526,7 +533,7 @@ class Database:
         Only bytes with the recorded SHA-256 are returned.
         """
         item = self.item(id)
-        return None if item.path is None else originals.unchanged(item.path, item.sha256)
+        return None if item.path is None else files.read_original(item.path, item.sha256)
 
     def id_of(self, text: str) -> Id:
         """The id that text on a command line or in a URL means: "17" is the number 17 if such an item exists.
@@ -535,7 +542,7 @@ class Database:
         """
 
         def work(snapshot: Snapshot) -> Id:
-            rows = present.rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
+            rows = rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
             return written(text, [of_row(row[0], row[5]) for row in rows.values()])
 
         return self._read(work)
@@ -685,7 +692,7 @@ class Database:
         With ``deleted``, also check that nothing is left of removed items.
         """
         if deleted:
-            from sihash.database.deleted import verify_deleted
+            from sihash.database.inspecting import verify_deleted
 
             return verify_deleted(self.path)
         return inspecting.verify(self.path)

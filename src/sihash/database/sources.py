@@ -19,9 +19,9 @@ from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
 from sihash.database.intake import Intake
-from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.datasets import Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
+from sihash.datasets.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.datasets.loading import read
 from sihash.datasets.tables import is_table
 from sihash.features import extractor
