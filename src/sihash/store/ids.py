@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.labels import several
 from sihash.store.catalogue import Catalogue, SqlRow
 from sihash.store.errors import DatabaseError, NoSuchItem
 from sihash.store.labels import check_text
@@ -54,7 +53,8 @@ def plain_id(value: Any) -> Id:
 
 def plain_ids(values: Any, n: int) -> list[Id]:
     """The ids of ``n`` items, refused unless they can be told apart."""
-    values = several(values.tolist() if hasattr(values, "tolist") else values)
+    values = values.tolist() if hasattr(values, "tolist") else values
+    values = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     if len(values) != n:
         raise DatabaseError(f"Expected as many ids as items, got {len(values)} ids for {n} items.")
     ids = [plain_id(value) for value in values]
