@@ -136,7 +136,7 @@ class TestCreateAndAdd:
             (["create", place / "new", place / "first", "--features", "sift"], "Unknown features"),
             (
                 ["create", place / "new", place / "first", "--features", "none"],
-                "use gist, pixels or onnx:<file>.",
+                "use efficientnet-lite2, gist, pixels or onnx:<file>.",
             ),
             (["add", place / "nothing", place / "first"], "There is no database at"),
             (["add", place / "db", place / "empty"], "nothing to add"),

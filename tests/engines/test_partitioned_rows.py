@@ -10,7 +10,7 @@ from parts_here import EngineHere, PartsHere
 
 from sihash import SIH
 from sihash.hashing import assignment
-from sihash.hashing.distributed_select import kth_smallest
+from sihash.hashing.assignment import kth_smallest
 from sihash.svm import ocas, smooth
 from sihash.svm.binary import make_svms
 from sihash.svm.blocks import Block, RowBlocks

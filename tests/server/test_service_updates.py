@@ -226,7 +226,7 @@ def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path,
         is_loaded.wait()
         return Snapshot(*arguments)
 
-    monkeypatch.setattr("sihash.database.reader.Snapshot", slow)
+    monkeypatch.setattr("sihash.database.snapshot.Snapshot", slow)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(in_process.get, filtered)
         wait([answer], timeout=30)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.constants import BLOCK_ROWS
+from sihash.svm.settings import BLOCK_ROWS
 
 
 def numbered_block(n, room=0):

@@ -5,8 +5,8 @@ import pytest
 from svm_problems import problem
 
 from sihash.svm.blocks import Memory, RowBlocks
-from sihash.svm.constants import KAPPA
 from sihash.svm.gram import Gram, sample_product
+from sihash.svm.settings import DEFAULTS
 
 
 def rows_of(Phi):
@@ -15,7 +15,7 @@ def rows_of(Phi):
 
 def hessian(Phi, C):
     Phi = Phi.astype(float)
-    return np.eye(Phi.shape[1]) + KAPPA * C * Phi.T @ Phi
+    return np.eye(Phi.shape[1]) + DEFAULTS.kappa * C * Phi.T @ Phi
 
 
 @pytest.mark.parametrize("n", [1, 50, 6000])

@@ -102,7 +102,7 @@ class Changes:
         block.drop(rows)
 
     def flip(self):
-        self.svms.before_turning()
+        self.svms.before_sign_flip()
         block = self.a_block()
         rows = self.some(block)
         leave(self.svms, block, rows)

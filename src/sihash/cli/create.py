@@ -27,7 +27,8 @@ from sihash.cli.output import ProgressKind, phase_bars
 
 
 def _features(incomplete: str) -> list[str]:
-    return [name for name in ("auto", "gist", "pixels", "onnx:") if name.startswith(incomplete)]
+    names = ("auto", "efficientnet-lite2", "gist", "pixels", "onnx:")
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _indexes(incomplete: str) -> list[str]:
@@ -62,8 +63,8 @@ def create(
     features: Annotated[
         str,
         typer.Option(
-            help="How images become vectors: gist (a descriptor from 2001), pixels, or onnx:FILE (a "
-            "network). auto is gist.",
+            help="How images become vectors: efficientnet-lite2 (a network, in the extra photos), gist (a "
+            "descriptor from 2001), pixels, or onnx:FILE (yours). auto is the first that is installed.",
             autocompletion=_features,
         ),
     ] = "auto",

@@ -30,7 +30,7 @@ def verify(
     if not (database / FILE).exists() and not (database / "segments").exists():
         raise ValueError(f"There is no database at {database}; make one with `sihash create`.")
     if deleted:
-        from sihash.database.deleted import verify_deleted as check
+        from sihash.database.inspecting import verify_deleted as check
     else:
         from sihash.database.inspecting import verify as check
     problems = check(database)

@@ -88,9 +88,9 @@ def open_database(path: Path) -> Database:
 
 def refuse_database(path: Path) -> None:
     """Report a folder that already holds a database before the slow imports."""
-    from sihash.store.catalogue import FILE
+    from sihash.store.catalogue import is_finished
 
-    if (path.expanduser() / FILE).exists():
+    if is_finished(path.expanduser()):
         raise ValueError(f"{path} already holds a database; choose another folder, or use `sihash add`.")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, Memory, RowBlocks, Store
-from sihash.svm.constants import BLOCK_ROWS
+from sihash.svm.settings import BLOCK_ROWS
 from sihash.threads import map_threads
 
 Result = TypeVar("Result")

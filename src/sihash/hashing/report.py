@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sihash._typing import Array
+from sihash.svm.settings import DEFAULTS, SolverSettings
 
 logger = logging.getLogger("sihash.learning")
 BEFORE_ROUNDS = ("kernel", "words", "rows", "lost rows")  # the other phases belong to a round
@@ -68,6 +69,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     scratch_steps: float = float("nan")
     scratch_seconds: float = float("nan")
+    solver: SolverSettings = DEFAULTS  # what the SVMs were solved by
     verbose: bool = False  # whether phases are logged for people, or for those who debug
 
     @contextmanager

@@ -15,7 +15,7 @@ from sihash.hashing.class_sample import joined
 from sihash.hashing.training_sample import in_sample
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.constants import BLOCK_ROWS
+from sihash.svm.settings import BLOCK_ROWS
 from sihash.svm.svm_state import RowCounter, add_arrays
 from sihash.threads import uninterrupted
 

@@ -360,7 +360,7 @@ class Training:
         args = self.kernel, self.table.words, self.svms.row_arrays(), self.svms.counter()
         for sums, product in self.svms.rows.send(row_changes.append, columns, *args):
             self.svms.count(sums)
-            self.svms.take_in(product)
+            self.svms.add_gram(product)
         row_changes.tidy(self)
 
     def _starting_pairs(self, of_rows: Array) -> Array:
@@ -391,7 +391,7 @@ class Training:
         if is_first:  # nothing is counted yet
             svms.rows.map(_write_words, table.words)
             return
-        svms.before_turning()
+        svms.before_sign_flip()
         svms.count(svms.rows.total(_take_words, svms.counter(), table.words, changed))
 
     def _run(self) -> None:
@@ -680,7 +680,7 @@ def _write_words(block: Block, words: Array) -> None:
 def _take_words(block: Block, counter: RowCounter, words: Array, changed: Array) -> tuple[Array, ...] | None:
     """Write the words of pairs that have ``changed`` to their rows, which count again."""
     rows = np.flatnonzero(changed[block["pair"]])
-    return counter.turn(block, rows, words[block["pair"][rows]]) if len(rows) else None
+    return counter.flip_signs(block, rows, words[block["pair"][rows]]) if len(rows) else None
 
 
 def _hashes(block: Block, counter: RowCounter, doubt: Array) -> tuple[Array, Array, Array]:

@@ -31,7 +31,7 @@ IdText = Annotated[
         strict=True,
         min_length=1,
         max_length=1000,
-        json_schema_extra={"pattern": r"^(?!\.{1,2}$)[^\x00]+$"},
+        json_schema_extra={"pattern": r"^(?!\.{1,2}$)[^\x00\uFFFE\uFFFF]+$"},
     ),
 ]
 Id = IdText | Number
@@ -47,7 +47,7 @@ OneOrSeveral = Annotated[
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 LARGEST = 1e18  # of a vector: the squares of larger ones leave the numbers that vectors are kept in
 Vector = Annotated[
-    list[Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]],
+    list[Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]],
     Field(min_length=1, max_length=MAX_WIDTH),
 ]
 

@@ -131,11 +131,11 @@ def _same_rows(rows: RowBlocks, Phi: Array) -> bool:
 
 def _with_signs(svms: SVMs, Y: Array) -> SVMs:
     """Count again the rows whose signs differ from ``Y``."""
-    svms.before_turning()
+    svms.before_sign_flip()
     counter, start = svms.counter(), 0
     for block in svms.rows:
         wanted = Y[start : start + block.n]
         start += block.n
         rows = np.flatnonzero((block["Y"] != wanted).any(axis=1))
-        svms.count(RowBlocks([block], svms.rows.store).total(counter.turn, rows, wanted[rows]))
+        svms.count(RowBlocks([block], svms.rows.store).total(counter.flip_signs, rows, wanted[rows]))
     return svms

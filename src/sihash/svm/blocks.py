@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sihash._typing import Array
-from sihash.svm.constants import BLOCK_ROWS
+from sihash.svm.settings import BLOCK_ROWS
 from sihash.threads import fold_threads, map_threads
 
 

@@ -8,11 +8,13 @@ taken out of ``a`` and ``g`` and put back in.
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from sihash._typing import Array
 from sihash.svm import qp
-from sihash.svm.constants import IDLE, QP_MOVES
+from sihash.svm.settings import DEFAULTS, SolverSettings
 from sihash.threads import map_threads
 
 
@@ -24,7 +26,8 @@ class Bundle:
     weight of each plane after the last `bound`.
     """
 
-    def __init__(self, m: int, n_slots: int, d: int) -> None:
+    def __init__(self, m: int, n_slots: int, d: int, settings: SolverSettings = DEFAULTS) -> None:
+        self.settings = settings
         self.g = np.zeros((m, n_slots, d))
         self.a = np.zeros((m, n_slots))
         self.b = np.zeros((m, n_slots))
@@ -37,21 +40,21 @@ class Bundle:
         return self.a.shape[1]
 
     def copy(self) -> Bundle:
-        twin = Bundle.__new__(Bundle)
-        twin.__dict__.update({name: value.copy() for name, value in vars(self).items()})
-        return twin
+        draft = copy.copy(self)
+        draft.__dict__.update({k: v.copy() for k, v in vars(self).items() if isinstance(v, np.ndarray)})
+        return draft
 
     def grown(self, n_slots: int) -> Bundle:
         """The same planes, with room for more."""
         m, old, d = self.g.shape
-        bundle = Bundle(m, n_slots, d)
+        bundle = Bundle(m, n_slots, d, self.settings)
         bundle.g[:, :old], bundle.a[:, :old], bundle.b[:, :old] = self.g, self.a, self.b
         bundle.newest = self.newest.copy()
         return bundle
 
     def free_slot(self, bits: Array) -> int | None:
         """A slot that none of these bits leans on: a plane without dual weight may leave the model."""
-        idle = np.all(self.b[bits] <= IDLE, axis=0)
+        idle = np.all(self.b[bits] <= self.settings.idle, axis=0)
         idle[self.newest[bits]] = False
         return int(np.flatnonzero(idle)[0]) if idle.any() else None
 
@@ -70,7 +73,9 @@ class Bundle:
         def solve(j: int) -> float:
             if not self._is_known[j]:
                 self._K[j], self._is_known[j] = self.g[j] @ self.g[j].T, True
-            return qp.maximise(C * C * self._K[j], C * self.a[j], self.b[j], QP_MOVES * self.n_slots)
+            return qp.maximise(
+                C * C * self._K[j], C * self.a[j], self.b[j], self.settings.qp_moves * self.n_slots
+            )
 
         return np.array(map_threads(solve, bits))
 

@@ -10,7 +10,7 @@ the steps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.linalg import solve_triangular
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.constants import BLOCK_ROWS, KAPPA, RIDGES, SAMPLE_PER_FEATURE, STALE
+from sihash.svm.settings import BLOCK_ROWS, DEFAULTS, SolverSettings
 from sihash.threads import map_threads
 
 
@@ -31,30 +31,31 @@ class Gram:
     every: int
     n_rows: int
     C: float
+    settings: SolverSettings = DEFAULTS
 
     @classmethod
-    def of(cls, rows: RowBlocks, C: float) -> Gram:
-        every = max(1, len(rows) // (SAMPLE_PER_FEATURE * rows.n_features))
+    def of(cls, rows: RowBlocks, C: float, settings: SolverSettings = DEFAULTS) -> Gram:
+        every = max(1, len(rows) // (settings.rows_per_feature * rows.n_features))
         matrix = sum(rows.parts(_of_part, every))
-        return cls(every * matrix, every, len(rows), C)
+        return cls(every * matrix, every, len(rows), C, settings)
 
     def with_rows(self, product: Array, n: int) -> Gram:
         """``product`` is what `sample_product` made of ``n`` rows that came."""
-        return Gram(self.matrix + self.every * product, self.every, self.n_rows + n, self.C)
+        return replace(self, matrix=self.matrix + self.every * product, n_rows=self.n_rows + n)
 
     def only(self, columns: Array) -> Gram:
         """The same of some columns of Φ."""
-        return Gram(self.matrix[np.ix_(columns, columns)], self.every, self.n_rows, self.C)
+        return replace(self, matrix=self.matrix[np.ix_(columns, columns)])
 
     def folded(self, W: Array, kept: Array) -> Array:
         """Weights for the columns ``kept`` whose scores are nearest to those of ``W`` (m × d)."""
         gone = np.setdiff1d(np.arange(W.shape[1]), kept)
-        lost = KAPPA * self.C * (self.matrix[np.ix_(kept, gone)] @ W[:, gone].T)
+        lost = self.settings.kappa * self.C * (self.matrix[np.ix_(kept, gone)] @ W[:, gone].T)
         return W[:, kept] + self.only(kept).solve(lost.T)
 
     def is_stale(self, rows: RowBlocks) -> bool:
         """Whether too many of the rows in it are gone."""
-        return self.n_rows > STALE * len(rows)
+        return self.n_rows > self.settings.stale * len(rows)
 
     @cached_property
     def factor(self) -> Array:
@@ -63,9 +64,9 @@ class Gram:
         Where C is large and features depend on each other, rounding outweighs the 1 on the diagonal: then in
         float64, and with a ridge only as large as it takes.
         """
-        scale = float(KAPPA * self.C)
+        scale = float(self.settings.kappa * self.C)
         trace = scale * float(np.trace(self.matrix, dtype=np.float64))
-        for dtype, ridge in RIDGES:
+        for dtype, ridge in self.settings.ridges:
             if trace > float(np.finfo(dtype).max):
                 continue
             hessian: Array = self.matrix.astype(dtype)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from sihash._typing import Array
-from sihash.svm.constants import N_PASSES
+
+N_PASSES = 12
 
 
 def search(slope_at: Callable[[Array], Array], start_slope: Array, curvature: Array, share: float) -> Array:

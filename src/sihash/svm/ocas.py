@@ -18,7 +18,7 @@ from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
 from sihash.svm.bundle import Bundle
-from sihash.svm.constants import CUT_SHARE, FIRST_SLOTS, OCAS_SLOPE, OCAS_STEPS
+from sihash.svm.settings import DEFAULTS, SolverSettings
 from sihash.svm.svm_state import (
     History,
     RowCounter,
@@ -35,24 +35,24 @@ from sihash.svm.svm_state import (
 class OcasSVMs(SVMs):
     """Kept between solves: the best weights, and the planes that carry dual weight."""
 
-    def __init__(self, rows: RowBlocks, C: float) -> None:
-        super().__init__(rows, C)
-        self.bundle = Bundle(self.m, FIRST_SLOTS, rows.n_features)
+    def __init__(self, rows: RowBlocks, C: float, settings: SolverSettings = DEFAULTS) -> None:
+        super().__init__(rows, C, settings)
+        self.bundle = Bundle(self.m, settings.first_slots, rows.n_features, settings)
         self.known_lower = np.zeros(self.m)  # the best bounds of the last solve; void when rows change
-        self._is_shared = False  # whether a twin may still be reading the shares
+        self._is_shared = False  # whether a draft may still be reading the shares
         rows.parts(add_arrays, self.row_arrays())
 
     def copy(self) -> OcasSVMs:
-        twin = super().copy()
-        twin.bundle, twin.known_lower = self.bundle.copy(), self.known_lower.copy()
-        twin._is_shared = True
-        return twin
+        draft = super().copy()
+        draft.bundle, draft.known_lower = self.bundle.copy(), self.known_lower.copy()
+        draft._is_shared = True
+        return draft
 
     def row_arrays(self) -> dict[str, type]:
         """The shares of a plane are 0 or 1."""
         return {f"pi{slot}": np.uint8 for slot in range(self.bundle.n_slots)}
 
-    def before_turning(self) -> None:
+    def before_sign_flip(self) -> None:
         if self._is_shared:
             self.rows.parts(own_arrays, list(self.row_arrays()))
             self._is_shared = False
@@ -66,7 +66,7 @@ class OcasSVMs(SVMs):
     def set_state(self, state: dict[str, Array]) -> None:
         self.W, self.known_lower = state["W"].copy(), state["known_lower"].copy()
         g = state["g"].reshape(self.m, -1, self.W.shape[1])  # older files: groups of planes, of which one
-        self.bundle = Bundle(self.m, g.shape[1], g.shape[2])
+        self.bundle = Bundle(self.m, g.shape[1], g.shape[2], self.settings)
         self.bundle.g[:], self.bundle.a[:] = g, state["a"].reshape(g.shape[:2])
         self.bundle.newest[:] = state["newest"]
         self.rows.parts(add_arrays, self.row_arrays())
@@ -75,7 +75,7 @@ class OcasSVMs(SVMs):
         (self.risk,) = self.rows.total(hinge_risk, self.W.T.astype(np.float32))
 
     def restart(self) -> None:
-        self.bundle = Bundle(self.m, self.bundle.n_slots, self.rows.n_features)
+        self.bundle = Bundle(self.m, self.bundle.n_slots, self.rows.n_features, self.settings)
         self.known_lower, self._is_shared = np.zeros(self.m), False
         self.rows.parts(add_arrays, self.row_arrays())
         (self.risk,) = self.rows.total(hinge_risk, self.W.T.astype(np.float32))
@@ -134,9 +134,9 @@ class PlaneCounter(RowCounter):
         return hinge(Y * self.scores(block, rows)), a, g
 
 
-def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
+def solve(svms: OcasSVMs, tol: float, max_steps: int | None = None) -> Solution:
     """Bring every bit to a proved relative gap of ``tol``, from wherever ``svms`` stands."""
-    rows, C, history = svms.rows, svms.C, History()
+    rows, C, s, history = svms.rows, svms.C, svms.settings, History()
     upper, lower = svms.upper(), svms.lower()
     closed = svms.is_closed(upper, lower, tol)
     n_steps = np.zeros(svms.m, dtype=np.intp)
@@ -144,11 +144,12 @@ def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
     bits = np.flatnonzero(~closed)
     taken = 0
     if len(bits):
-        svms.before_turning()
+        svms.before_sign_flip()
         rows.map(_lay_out, bits, svms.W[bits].T.astype(np.float32))
         if not svms.bundle.a[bits].any():  # a cold start: the first plane is cut at W itself
             svms.cut(bits, np.zeros(len(bits)))
             lower[bits] = svms.lower(bits)
+    max_steps = s.ocas_max_steps if max_steps is None else max_steps
     while len(bits) and taken < max_steps:
         # 1. The line from the best point so far to the minimum of the model.
         direction = svms.bundle.minimiser(C, bits) - svms.W[bits]
@@ -158,7 +159,7 @@ def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
         def slope_at(t: Array, w_dot_d: Array = w_dot_d, d_dot_d: Array = d_dot_d) -> Array:
             return w_dot_d + t * d_dot_d - C * rows.total(_pulls, t.astype(np.float32))[0]
 
-        t = linesearch.search(slope_at, slope_at(np.zeros(len(bits))), d_dot_d, OCAS_SLOPE)
+        t = linesearch.search(slope_at, slope_at(np.zeros(len(bits))), d_dot_d, s.ocas_slope)
         # 2. The best point moves; it never gets worse.
         (risk,) = rows.total(_risks, t.astype(np.float32))
         moved = svms.W[bits] + t[:, None] * direction
@@ -166,12 +167,12 @@ def solve(svms: OcasSVMs, tol: float, max_steps: int = OCAS_STEPS) -> Solution:
         # Where the search found nothing better, the plane is cut at the point it tried: there the model
         # lies below the best value and the risk does not, so the plane is new, and no bit cuts the same one
         # for ever.
-        t, tried = np.where(better, t, 0.0), np.clip(t, CUT_SHARE, 1)
+        t, tried = np.where(better, t, 0.0), np.clip(t, s.cut_share, 1)
         svms.W[bits] += t[:, None] * direction
         svms.risk[bits] = np.where(better, risk, svms.risk[bits])
         rows.map(_advance, t.astype(np.float32))
         # 3. A new plane a little further on, where the model is too low.
-        svms.cut(bits, np.where(better, CUT_SHARE * np.maximum(1 - t, 0), tried))
+        svms.cut(bits, np.where(better, s.cut_share * np.maximum(1 - t, 0), tried))
         upper[bits] = svms.upper()[bits]
         lower[bits] = np.maximum(lower[bits], svms.lower(bits))
         closed = svms.is_closed(upper, lower, tol)

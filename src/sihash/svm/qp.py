@@ -7,7 +7,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.compiling import announce_compiling
-from sihash.svm.constants import QP_RIDGE
+from sihash.svm.settings import QP_RIDGE
 
 announce_compiling()
 

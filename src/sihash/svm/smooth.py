@@ -44,20 +44,8 @@ import numpy as np
 from sihash._typing import Array
 from sihash.svm import linesearch
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.constants import (
-    AIM,
-    EXCESS,
-    KAPPA,
-    LENGTH_ROWS,
-    MAX_STEPS,
-    NARROWEST,
-    PAIRS,
-    POOR,
-    PRICE,
-    SMOOTH_SLOPE,
-    WIDTH,
-)
 from sihash.svm.gram import Gram, sample_product
+from sihash.svm.settings import DEFAULTS, SolverSettings
 from sihash.svm.svm_state import History, RowCounter, Solution, Sums, SVMs, widened
 
 _SUMS = ("risk", "price", "tilt", "spread", "g")  # over rows, a number (or, g, a vector) a bit
@@ -66,9 +54,9 @@ _SUMS = ("risk", "price", "tilt", "spread", "g")  # over rows, a number (or, g, 
 class SmoothSVMs(SVMs):
     """Kept between solves: weights, the sums over rows at them, the band, and the Gram matrix."""
 
-    def __init__(self, rows: RowBlocks, C: float) -> None:
-        super().__init__(rows, C)
-        self.width = np.full(self.m, WIDTH)
+    def __init__(self, rows: RowBlocks, C: float, settings: SolverSettings = DEFAULTS) -> None:
+        super().__init__(rows, C, settings)
+        self.width = np.full(self.m, settings.width)
         self.price = np.zeros(self.m)  # Σ (smoothed hinge − hinge)
         self.tilt = np.zeros(self.m)  # Σ (hinge − p (1 − z)) less that: 0 if the band is filled evenly
         self.spread = np.zeros(self.m)  # Σ p (1 − p), a sixth of the number of rows in the band
@@ -77,10 +65,10 @@ class SmoothSVMs(SVMs):
         self.gram: Gram | None = None
 
     def copy(self) -> SmoothSVMs:
-        twin = super().copy()
+        draft = super().copy()
         for name in ("width", *_SUMS):
-            setattr(twin, name, getattr(self, name).copy())
-        return twin
+            setattr(draft, name, getattr(self, name).copy())
+        return draft
 
     def state(self) -> dict[str, Array]:
         state = {"W": self.W, "width": self.width}
@@ -95,7 +83,7 @@ class SmoothSVMs(SVMs):
         self.width = state["width"].copy()
         if "gram" in state:
             every, n_rows = state["gram_rows"].tolist()
-            self.gram = Gram(state["gram"], every, n_rows, self.C)
+            self.gram = Gram(state["gram"], every, n_rows, self.C, self.settings)
         self.W = state["W"].copy()
         if not all(name in state for name in _SUMS):
             self.restart()
@@ -109,7 +97,7 @@ class SmoothSVMs(SVMs):
         self.recount()
 
     def with_columns(self, rows: RowBlocks, kept: Array, at: int, n_new: int) -> SmoothSVMs:
-        changed = SmoothSVMs(rows, self.C)
+        changed = SmoothSVMs(rows, self.C, self.settings)
         if n_new > len(kept) or not self.W.any():
             return changed  # most is new: a start from 0 takes fewer steps
         changed.width = self.width.copy()
@@ -126,7 +114,7 @@ class SmoothSVMs(SVMs):
 
     def forget(self) -> None:
         super().forget()
-        self.width, self.gram = np.full(self.m, WIDTH), None
+        self.width, self.gram = np.full(self.m, self.settings.width), None
 
     def restart(self, bits: Array | None = None) -> None:
         """Sum up what the rows give at the weights, or at 0 where that is better (paper, appendix).
@@ -150,7 +138,7 @@ class SmoothSVMs(SVMs):
         for name, values in zip(_SUMS, sums, strict=False):
             setattr(self, name, getattr(self, name) + sign * values)
 
-    def take_in(self, product: tuple[Array, int] | None) -> None:
+    def add_gram(self, product: tuple[Array, int] | None) -> None:
         if self.gram is not None and product is not None:
             self.gram = self.gram.with_rows(*product)
 
@@ -166,17 +154,19 @@ class SmoothSVMs(SVMs):
         for name, values in zip(_SUMS, sums, strict=True):
             getattr(self, name)[bits] = values
 
-    def left(self, bits: Array, r: Array) -> tuple[Array, Array]:
+    def estimated_gap(self, bits: Array, r: Array) -> tuple[Array, Array]:
         """What ``bits``, with gradients ``r``, still lose of the smoothed objective, and smoothing's cost.
 
         Estimates; but the first is never taken for more than ``½‖r‖²``, as ``F`` is strongly convex.
         """
         assert self.gram is not None
         gain = 0.5 * np.square(self.gram.half_solve(r), dtype=np.float64).sum(axis=0)
-        in_band = 6 * self.spread[bits] / (KAPPA * self.width[bits] * len(self.rows))  # 1: as H counts on
-        smoothing = self.C * (PRICE * self.price + np.maximum(self.tilt, 0))[bits]
+        in_band = (
+            6 * self.spread[bits] / (self.settings.kappa * self.width[bits] * len(self.rows))
+        )  # 1: as H counts on
+        smoothing = self.C * (self.settings.gap_per_price * self.price + np.maximum(self.tilt, 0))[bits]
         at_most = 0.5 * np.einsum("jd,jd->j", r, r)
-        return np.minimum(EXCESS * gain / np.maximum(in_band, 1e-12), at_most), smoothing
+        return np.minimum(self.settings.gap_per_gain * gain / np.maximum(in_band, 1e-12), at_most), smoothing
 
 
 def solve(
@@ -184,15 +174,16 @@ def solve(
     tol: float,
     least: float = 0.0,
     words: Array | None = None,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
 ) -> Solution:
     """Take steps until the next one promises each bit at most ``tol`` of its objective.
 
     An objective counts at least ``least · F(0)``. ``words`` (n × m) are the distinct rows of signs, if
     they are known: equal and opposite columns are solved once.
     """
-    C, history = svms.C, History()
-    gram, every = svms.current_gram(), max(1, len(svms.rows) // LENGTH_ROWS)
+    C, s, history = svms.C, svms.settings, History()
+    max_steps = s.max_steps if max_steps is None else max_steps
+    gram, every = svms.current_gram(), max(1, len(svms.rows) // s.length_rows)
     leaders, followers = np.arange(svms.m), np.empty((3, 0), dtype=np.intp)
     if words is not None:
         leaders, followers = _duplicates(words)
@@ -200,15 +191,15 @@ def solve(
         svms.restart(leaders)
     start = svms.upper(), {name: getattr(svms, name).copy() for name in ("W", "width", *_SUMS)}
     excess, n_steps = np.zeros(svms.m), np.zeros(svms.m, dtype=np.intp)
-    bits, pairs = leaders, _Pairs()
+    bits, pairs = leaders, _Pairs(s.n_pairs)
     for n_taken in range(max_steps + 1):
         # 1. What each bit still lacks: done, if that is little.
         r = svms.W[bits] - C * svms.g[bits]
-        left, price = svms.left(bits, r)
+        left, price = svms.estimated_gap(bits, r)
         excess[bits] = np.minimum(left + price, svms.upper()[bits])  # F is never below 0
         history.step(svms.upper(), excess)
         allowed = tol * svms.scale(tol, least)[bits]
-        allowed[n_steps[bits] > 0] *= AIM
+        allowed[n_steps[bits] > 0] *= s.overshoot
         still = excess[bits] > allowed
         pairs.keep(still)
         bits, r, left, price, allowed = bits[still], r[still], left[still], price[still], allowed[still]
@@ -218,7 +209,7 @@ def solve(
         dear = price > left
         if dear.any():
             narrow = bits[dear]
-            svms.width[narrow] *= np.clip(np.sqrt(0.5 * allowed[dear] / price[dear]), NARROWEST, 0.9)
+            svms.width[narrow] *= np.clip(np.sqrt(0.5 * allowed[dear] / price[dear]), s.min_shrink, 0.9)
             svms.evaluate(narrow)
             r[dear] = svms.W[narrow] - C * svms.g[narrow]
             pairs.forget(dear)
@@ -230,7 +221,7 @@ def solve(
         svms.W[bits] += t[:, None] * D
         svms.evaluate(bits)
         pairs.add(t[:, None] * D, svms.W[bits] - C * svms.g[bits] - r, gram)
-        if np.any(before - svms.upper()[bits] - C * svms.price[bits] < POOR * left):
+        if np.any(before - svms.upper()[bits] - C * svms.price[bits] < s.poor_step * left):
             every = -(-every // 2)
         n_steps[bits] += 1
     if len(bits):
@@ -259,7 +250,8 @@ def solve(
 class _Pairs:
     """The curvature pairs of L-BFGS for the open bits: moves ``s``, and changes ``y`` of the gradient."""
 
-    def __init__(self) -> None:
+    def __init__(self, n_pairs: int) -> None:
+        self.n_pairs = n_pairs
         self.pairs: list[tuple[Array, Array, Array]] = []  # s, y (bits × d) and 1 / s·y, or 0 for no pair
         self.scale: Array | float = 1.0
 
@@ -278,7 +270,7 @@ class _Pairs:
         )
         good = curvature > 1e-8 * np.linalg.norm(s, axis=1) * np.linalg.norm(y, axis=1)
         self.pairs.append((s, y, np.where(good, 1 / np.where(good, curvature, 1), 0.0)))
-        self.pairs = self.pairs[-PAIRS:]
+        self.pairs = self.pairs[-self.n_pairs :]
         self.scale = np.where(good, curvature / np.maximum(size, 1e-300), 1.0)
 
     def times_gradient(self, r: Array, gram: Gram) -> Array:
@@ -315,7 +307,7 @@ def _lengths(svms: SmoothSVMs, bits: Array, D: Array, slope: Array, every: int) 
         likeness = np.clip(np.einsum("ij,ij->j", pull, first) / size, 0, 1)
         return w_dot_d + t * d_dot_d - weight * pull.sum(axis=0, dtype=np.float64) - likeness * error
 
-    return linesearch.search(slope_at, slope, d_dot_d, SMOOTH_SLOPE)
+    return linesearch.search(slope_at, slope, d_dot_d, svms.settings.smooth_slope)
 
 
 def _duplicates(words: Array) -> tuple[Array, Array]:

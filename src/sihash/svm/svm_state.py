@@ -15,8 +15,8 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.svm.blocks import Block, RowBlocks
-from sihash.svm.constants import NEGLIGIBLE
 from sihash.svm.gram import Gram
+from sihash.svm.settings import DEFAULTS, SolverSettings
 
 Sums = tuple[Array, ...]
 
@@ -68,18 +68,18 @@ class Solution:
 class SVMs:
     """The SVMs of m bits. ``rows`` holds ``Phi`` (float32) and ``Y`` (int8 ±1, rows × m) for every row."""
 
-    def __init__(self, rows: RowBlocks, C: float) -> None:
-        self.rows, self.C = rows, C
+    def __init__(self, rows: RowBlocks, C: float, settings: SolverSettings = DEFAULTS) -> None:
+        self.rows, self.C, self.settings = rows, C, settings
         self.m = rows.n_bits
         self.W = np.zeros((self.m, rows.n_features))
         self.risk = np.full(self.m, float(len(rows)))
 
     def copy(self) -> Self:
-        """A twin that can change and be thrown away; rows are shared until they are written."""
-        twin = self.__class__.__new__(self.__class__)
-        twin.__dict__.update(self.__dict__)
-        twin.rows, twin.W, twin.risk = self.rows.copy(), self.W.copy(), self.risk.copy()
-        return twin
+        """A draft that can change and be thrown away; rows are shared until they are written."""
+        draft = self.__class__.__new__(self.__class__)
+        draft.__dict__.update(self.__dict__)
+        draft.rows, draft.W, draft.risk = self.rows.copy(), self.W.copy(), self.risk.copy()
+        return draft
 
     def start_from(self, W: Array) -> None:
         """Begin at weights found elsewhere (m × d), or at 0 where that is better (paper, appendix)."""
@@ -93,7 +93,7 @@ class SVMs:
 
         ``n_new`` new columns come before that with the number ``at``; they start with weights of 0.
         """
-        changed = self.__class__(rows, self.C)
+        changed = self.__class__(rows, self.C, self.settings)
         changed.start_from(widened(self.W[:, kept], at, n_new))
         return changed
 
@@ -111,11 +111,11 @@ class SVMs:
 
         An optimum may be next to nothing, and a gap of a millionth of ``F(0)`` never matters.
         """
-        return np.maximum(self.upper(), max(least, NEGLIGIBLE / tol) * self.at_zero)
+        return np.maximum(self.upper(), max(least, self.settings.negligible / tol) * self.at_zero)
 
     def current_gram(self) -> Gram:
         """The Gram matrix of the rows as they are, near enough."""
-        return Gram.of(self.rows, self.C)
+        return Gram.of(self.rows, self.C, self.settings)
 
     # What a solver adds.
 
@@ -154,10 +154,10 @@ class SVMs:
         """Add what rows that entered sum up to (``sign=-1``: take out those that left); none: nothing."""
         raise NotImplementedError
 
-    def take_in(self, product: tuple[Array, int] | None) -> None:
+    def add_gram(self, product: tuple[Array, int] | None) -> None:
         """Take what `RowCounter.product` made of rows that came."""
 
-    def before_turning(self) -> None:
+    def before_sign_flip(self) -> None:
         """Rows are about to change sign: let a twin that shares their arrays keep its own."""
 
 
@@ -186,7 +186,7 @@ class RowCounter:
         """What new rows add beyond sums, if anything."""
         return None
 
-    def turn(self, block: Block, rows: Array, Y: Array) -> Sums | None:
+    def flip_signs(self, block: Block, rows: Array, Y: Array) -> Sums | None:
         """Give rows the signs ``Y`` (rows × m); returns what this adds."""
         before = self.leave(block, rows)
         block.arrays["Y"] = block.arrays["Y"].copy()  # an earlier view of the block keeps its own

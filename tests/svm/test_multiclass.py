@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from sihash.svm import ocam, solve_multiclass
-from sihash.svm.multiclass_dual import scaled_means
+from sihash.svm import solve_multiclass
+from sihash.svm.multiclass import scaled_means
+from sihash.svm.settings import SolverSettings
 
 
 def objective(W, B, y, C, s=None):
@@ -55,12 +56,11 @@ def test_same_optimum_as_scikit_learn(C, n, d, n_classes, tol):
 
 
 @pytest.mark.parametrize(("C", "flips"), [(0.01, 0.0), (0.1, 0.1), (100.0, 0.3)])
-def test_dual_and_planes_have_the_same_optimum(C, flips, monkeypatch):
+def test_dual_and_planes_have_the_same_optimum(C, flips):
     B, y = codes_and_classes(150, 20, 60, flips=flips)
     dual = solve_multiclass(B, y, C)
     assert_certificate(dual, B, y, C, 0.01)
-    monkeypatch.setattr("sihash.svm.ocam.DUAL_PASSES", 0)
-    planes = solve_multiclass(B, y, C)
+    planes = solve_multiclass(B, y, C, settings=SolverSettings(dual_passes=0))
     assert dual.lower <= planes.upper * (1 + 1e-9)
     assert planes.lower <= dual.upper * (1 + 1e-9)
 
@@ -183,11 +183,10 @@ def test_scaled_means_are_near_the_optimum_and_their_bounds_hold(rows, excess):
     assert best.lower <= upper <= (1 + excess) * best.upper
 
 
-def test_more_classes_than_passes_can_take(monkeypatch):
-    monkeypatch.setattr(ocam, "MANY_CLASSES", 20)
+def test_more_classes_than_passes_can_take():
     rng = np.random.RandomState(0)
     B, y = np.where(rng.rand(90, 16) < 0.5, -1.0, 1.0), np.arange(90) % 30
-    found = solve_multiclass(B, y, 1e-3)
+    found = solve_multiclass(B, y, 1e-3, settings=SolverSettings(many_classes=20))
     assert (found.n_steps, found.W.shape) == (1, (30, 16))
     assert found.lower <= found.upper
     assert np.mean(np.argmax(B @ found.W.T, axis=1) == y) > 0.5
