@@ -58,7 +58,7 @@ def check_float32(X: Array) -> None:
         )
 
 
-def check_count(name: str, value: Any) -> None:
-    """Refuse what is not a whole number ≥ 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    """Refuse what is not a whole number ≥ ``least``."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")

@@ -25,6 +25,7 @@ from sihash.database.answers import (
     Id,
     Item,
     Label,
+    Rank,
     RelabelReport,
     RemoveReport,
     UndoReport,
@@ -37,7 +38,6 @@ from sihash.server.models import (
     ComparisonAnswer,
     InfoAnswer,
     ItemsPage,
-    Rank,
     Strategy,
     UpdateState,
     VersionsAnswer,
@@ -85,7 +85,7 @@ class Client:
     def __init__(self, address: str, token: str | None = None, timeout: float = 60.0) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         # trust_env: a proxy from the environment has no business between a program and a local service.
-        with _errors_told(address):
+        with _errors_as_sentences(address):
             self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout, trust_env=False)
         self._address = address
 
@@ -301,7 +301,7 @@ class Client:
 
     def follow_update(self) -> Iterator[UpdateState]:
         """Yield the states of the update until it ends."""
-        with _errors_told(self._address), self._http.stream("GET", "/v1/updates/events") as answer:
+        with _errors_as_sentences(self._address), self._http.stream("GET", "/v1/updates/events") as answer:
             if answer.is_error:
                 answer.read()
                 raise _error_of(answer)
@@ -331,12 +331,12 @@ class Client:
         return self._read(kind, "POST", path, **options)
 
     def _read(self, kind: type[Result], method: str, path: str, **options: Any) -> Result:
-        with _errors_told(self._address):
+        with _errors_as_sentences(self._address):
             reader: pydantic.TypeAdapter[Result] = _reader(kind)  # type: ignore[arg-type]  # types can be hashed
             return reader.validate_json(self._ask(method, path, **options).content)
 
     def _ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        with _errors_told(self._address):
+        with _errors_as_sentences(self._address):
             answer = self._http.request(method, path, **options)
         if answer.is_error:
             raise _error_of(answer)
@@ -350,7 +350,7 @@ def _reader(kind: Any) -> pydantic.TypeAdapter[Any]:
 
 
 @contextmanager
-def _errors_told(address: str) -> Iterator[None]:
+def _errors_as_sentences(address: str) -> Iterator[None]:
     """Turn every problem with the connection into a `ServiceError`."""
     try:
         yield
@@ -399,8 +399,8 @@ def _label_json(label: Labels) -> str | list[str] | None:
 
 
 def _label_list(label: Labels) -> list[str]:
-    own = _label_json(label)
-    return own if isinstance(own, list) else [] if own is None else [own]
+    labels = _label_json(label)
+    return labels if isinstance(labels, list) else [] if labels is None else [labels]
 
 
 def _bytes_of(image: Image) -> bytes:

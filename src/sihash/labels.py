@@ -242,11 +242,12 @@ class LabelSets:
 
 def several(values: Any) -> list[Any]:
     """Labels or ids as a list, also where only one was given: the letters of "dog" are no classes."""
-    return (
-        [values]
-        if values is None or isinstance(values, str | bytes | float | int | np.generic)
-        else list(values)
-    )
+    if values is None or isinstance(values, str | bytes | float | int | np.generic):
+        return [values]
+    try:
+        return list(values)
+    except TypeError:
+        raise ValueError(f"Expected one value or a list of them, got {values!r:.80}.") from None
 
 
 def as_labels(y: Any, n: int) -> Array:

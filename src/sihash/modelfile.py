@@ -84,6 +84,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Entries, Entries]:
         metadata = _metadata(blob)
         name, _, version = str(metadata.get("format", "")).partition("/")
         number = int(version) if version.isdecimal() else 0
+    except (IsADirectoryError, PermissionError) as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{path} is not a sihash model file, or it was cut short or altered.") from None
     if name != FORMAT_NAME or not number:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from sihash.cli.comparison import comparison_data, comparison_table
+from sihash.cli.evaluate import comparison_table
 from sihash.evaluation import AlternativeScore, Comparison
 
 COMPARISON = Comparison(
@@ -33,19 +31,3 @@ def test_the_table_has_a_line_for_each_way_and_ends_with_the_advice():
         "",
         ADVICE,
     ]
-
-
-def test_as_json():
-    data = json.loads(json.dumps(comparison_data(COMPARISON)))
-    assert data["rows"][1] == {
-        "name": "cosine",
-        "bytes_per_item": 2048,
-        "p_at_1": 0.7,
-        "p_at_10": 0.61,
-        "map": 0.234,
-        "ms_per_query": 12.345,
-        "lead_at_1": [-0.1, -0.01],
-        "lead_at_10": [-0.2, -0.1],
-    }
-    assert data["skipped"] == {"PQ, 4 bytes": "FAISS is not installed"}
-    assert data["advice"] == ADVICE

@@ -13,14 +13,14 @@ import typer
 from typer.testing import CliRunner
 
 from sihash.cli import app
-from sihash.cli.output import all_told
+from sihash.cli.output import errors_as_sentences
 from sihash.database import Database
 
 
 def told(work):
     """What a verb that does ``work`` says on stderr, and its exit code."""
     verb = typer.Typer()
-    verb.command()(all_told()(work))
+    verb.command()(errors_as_sentences()(work))
     result = CliRunner().invoke(verb, [])
     return result.exit_code, result.stderr
 

@@ -18,9 +18,10 @@ import time
 import small
 
 from sihash.database import Database, DatabaseError, verify
-from sihash.store.kept_versions import UNDOABLE
+from sihash.database.updating import UpdatePolicy
 
 LONGEST = 0.4  # seconds until a kill, at most
+UNDOABLE = UpdatePolicy().undoable_updates
 KINDS = ("add", "add", "replace", "remove", "relabel", "update", "undo", "compact")
 LABEL = 9  # what relabelled items have, and no other
 

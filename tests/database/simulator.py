@@ -24,10 +24,11 @@ import small
 from faulty_disk import FaultyDisk, Killed
 from oracle import POOL, POOL_LABELS, Oracle
 
-from sihash.database import Database, DatabaseBusy, DatabaseError, NoSuchItem, reencoding, updating, verify
+from sihash.database import Database, DatabaseBusy, DatabaseError, NoSuchItem, verify
+from sihash.database.updating import UpdatePolicy
 from sihash.ranking import RANKS
 from sihash.store import catalogue as catalogue_module
-from sihash.store import kept_versions, segments
+from sihash.store import segments
 
 PARAMS = {**small.PARAMS, "n_anchors": 6}
 STEPS = 14
@@ -85,10 +86,8 @@ class Simulation:
                 stack.enter_context(
                     mock.patch.object(segments, "BYTES", 4 * small.WIDTH * rng.choice([6, 12]))
                 )
-            for module in (updating, reencoding):  # nobody sweeps beside us
-                stack.enter_context(mock.patch.object(module, "SWEEP_SECONDS", 0))
             undoable = rng.choice([2, 10])
-            stack.enter_context(mock.patch.object(kept_versions, "UNDOABLE", undoable))
+            self.policy = UpdatePolicy(undoable_updates=undoable, sweep_patience=0)  # nobody sweeps beside us
             self.begin(undoable)
             for _ in range(STEPS):
                 self.step()
@@ -302,7 +301,7 @@ class Simulation:
                 break
         seen.append((operation, things))
         with pytest.raises(DatabaseBusy):
-            self.other.update() if kind in ("update", "reencode") else self.other.compact()
+            self.other.update(policy=self.policy) if kind in ("update", "reencode") else self.other.compact()
 
     # Operations: each returns kinds of commits, what to do, and what follows from it; or None.
 
@@ -414,7 +413,7 @@ class Simulation:
         n_classes = len({label for own in labelled.values() for label in own})
         if not nothing and (n_classes < 2 or (strategy == "incremental" and not stay)):
             with pytest.raises(DatabaseError):
-                self.db.update(strategy)
+                self.db.update(strategy, policy=self.policy)
             return None
         adds = not nothing and self.rng.random() < 0.2
         new = oracle.fresh(None, [self.rng.randrange(len(POOL))], [(1,)], [{}]) if adds else {}
@@ -427,7 +426,7 @@ class Simulation:
                 waiting.clear()
 
         def work():
-            self.db.update(strategy, progress=meanwhile)
+            self.db.update(strategy, policy=self.policy, progress=meanwhile)
 
         def apply(kinds):
             for kind in kinds:
@@ -448,7 +447,7 @@ class Simulation:
             done = self.db._reader.catalogue.operations(oracle.operation)
             oracle.encode_again(self.codes(), len(kinds), bool(done) and done[-1].details["is_last"])
 
-        return ["reencode"], lambda: self.db.update(reencode=True), apply
+        return ["reencode"], lambda: self.db.update(reencode=True, policy=self.policy), apply
 
     def do_undo(self):
         if not self.oracle.history:

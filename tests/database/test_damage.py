@@ -167,7 +167,7 @@ def test_rows_that_vanish_are_missed(lived_in, folder):
 
 def test_a_large_database_is_checked_as_it_is_read(lived_in, folder, monkeypatch):
     """Where opening does not look at every item, each is checked before it is shown."""
-    monkeypatch.setattr("sihash.database.reader.CHECKED_ITEMS", 0)
+    monkeypatch.setattr("sihash.database.snapshot.CHECKED_ITEMS", 0)
     root = small.copy(lived_in, folder / "db")
     catalogue = Catalogue(root, write=True)
     catalogue.execute("UPDATE items SET class = 2 WHERE id = 12")

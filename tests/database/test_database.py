@@ -18,7 +18,7 @@ from PIL import Image
 
 from sihash import SIH, codes
 from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, NoSuchItem, inspecting, verify
-from sihash.database.reader import Reader
+from sihash.database.snapshot import Reader
 from sihash.store import files, segments
 from sihash.store.catalogue import FORMAT, Catalogue
 from sihash.store.locks import locked
@@ -786,7 +786,7 @@ def test_readers_follow_writers(db):
 
 def test_what_a_service_opens_is_loaded_before_the_first_search(db, monkeypatch):
     served = Database(db.path, background=True)
-    monkeypatch.setattr("sihash.database.reader.Snapshot", None)  # it makes no more of them
+    monkeypatch.setattr("sihash.database.snapshot.Snapshot", None)  # it makes no more of them
     assert [len(answer.hits) for answer in served.search_ids([0, 1], k=3)] == [3, 3]
 
 

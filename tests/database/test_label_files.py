@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from sihash.database import DatabaseError
-from sihash.database.label_files import columns_by_name, labels_by_name
 from sihash.database.sources import open_source
 from sihash.datasets.dataset import ColumnChoice
+from sihash.datasets.label_files import columns_by_name, labels_by_name
 
 
 def table(folder, rows, kind="csv"):

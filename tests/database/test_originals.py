@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from sihash.database import Database, NoSuchItem
-from sihash.database.originals import MAX_BYTES, unchanged
+from sihash.store.files import MOST_ORIGINAL_BYTES, read_original
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def test_what_is_not_what_it_was_is_not_handed_out(pictures, folder, change):
             path.mkdir()
         elif change == "huge":
             with path.open("wb") as file:
-                file.truncate(MAX_BYTES + 1)
+                file.truncate(MOST_ORIGINAL_BYTES + 1)
         assert db.original("cat/0.png") is None
 
 
 def test_names_that_no_file_can_have(folder):
     nothing = hashlib.sha256(b"").hexdigest()
-    assert unchanged(str(folder / "a\0b"), nothing) is None
-    assert unchanged(str(folder / ("x" * 5000)), nothing) is None
+    assert read_original(str(folder / "a\0b"), nothing) is None
+    assert read_original(str(folder / ("x" * 5000)), nothing) is None
     (folder / "empty").touch()
-    assert unchanged(str(folder / "empty"), nothing) == b""
+    assert read_original(str(folder / "empty"), nothing) == b""

@@ -13,8 +13,7 @@ import small
 
 from sihash.database import Database, DatabaseError, verify
 from sihash.store import locks
-from sihash.store.catalogue import FILE
-from sihash.store.watched_file import OpenedFile
+from sihash.store.catalogue import FILE, OpenedFile
 
 NOBODY = 65534
 CHANGES = {

@@ -14,8 +14,7 @@ from scipy import sparse
 from sihash.database import Database, DatabaseError, NoSuchItem, verify
 from sihash.database.answers import Hit, label_words
 from sihash.database.sources import open_source
-from sihash.store.label_table import LabelTable, from_json, relevance_labels, to_json
-from sihash.store.labels import label_set, label_sets
+from sihash.store.labels import LabelTable, from_json, label_set, label_sets, relevance_labels, to_json
 
 X, Y = small.rows(60, seed=0)
 LISTS = [[f"c{k}"] + (["even"] if k % 2 == 0 else []) + (["x"] if i < 12 else []) for i, k in enumerate(Y)]

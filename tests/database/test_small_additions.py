@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sihash.database import Database, DatabaseError
-from sihash.store import files, kept_versions
+from sihash.database.updating import UpdatePolicy
+from sihash.store import files
 from sihash.store.catalogue import Catalogue
+from sihash.store.compaction import n_last_to_merge
 from sihash.store.files import Disk
-from sihash.store.small_segments import n_last_to_merge
 
 X, Y = small.rows(400, seed=4)
 
@@ -211,13 +212,14 @@ def test_a_long_look_ends_while_additions_go_on(db):
 
 def test_files_stay_few_and_undoing_goes_back_over_the_last_updates(db):
     states = []
-    for k in range(kept_versions.UNDOABLE + 4):
+    undoable = UpdatePolicy().undoable_updates
+    for k in range(undoable + 4):
         add_one(db, k)
         states.append((db.version, small.seen(db)[1]))
         db.update()
-    assert n_files(db.path) < 6 * kept_versions.UNDOABLE + 40
+    assert n_files(db.path) < 6 * undoable + 40
     assert db.verify() == []
-    for _ in range(kept_versions.UNDOABLE):
+    for _ in range(undoable):
         assert db.undo().undone == "update"
         assert (db.version, small.seen(db)[1]) == states.pop()
         assert db.undo().undone == "add"

@@ -68,7 +68,7 @@ def test_batches_do_not_matter():
 def test_any_size_is_finite(shape):
     rng = np.random.default_rng(0)
     flat, noise = np.full(shape, 200, np.uint8), rng.integers(0, 256, shape, dtype=np.uint8)
-    features = extract([flat, noise])
+    features = extract([flat, noise], "gist")
     assert features.shape == (2, 512)
     assert np.isfinite(features).all()
     assert (features[0] == 0).all()

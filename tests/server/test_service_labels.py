@@ -114,6 +114,19 @@ def test_adding_and_changing(client):
     assert client.info() == before
 
 
+@pytest.mark.parametrize("wrong", [True, "1.5", None, [1.0]])
+def test_what_is_no_number_in_a_vector_is_refused(http, wrong):
+    vector = [wrong, *NEW[0].tolist()[1:]]
+    for path, body in (
+        ("/v1/items/batch", {"items": [{"vector": vector, "label": None}]}),
+        ("/v1/search/vector", {"vector": vector}),
+        ("/v1/classify/vector", {"vector": vector}),
+    ):
+        assert http.post(path, json=body).status_code == 422
+    whole = {"vector": [1, *NEW[0].tolist()[1:]]}  # JSON knows one kind of number
+    assert http.post("/v1/search/vector", json=whole).status_code == 200
+
+
 def test_one_id_or_class_is_a_list_of_one(client):
     """Not of its letters: "12" is neither 1 nor 2."""
     before = client.info()

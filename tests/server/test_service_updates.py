@@ -22,7 +22,7 @@ from sihash.database import Database
 from sihash.database.snapshot import Snapshot
 from sihash.server.models import UPDATE_STATE, UpdateState
 from sihash.server.settings import THREADS, Limits
-from sihash.server.update_process import Teller, expected_seconds
+from sihash.server.update_process import ProgressWriter, expected_seconds
 from sihash.server.updates import Updates, write_state
 
 N_CLIENTS = 64
@@ -154,12 +154,12 @@ def test_stopping_the_service_stops_its_update(template, tmp_path):
 def test_time_left_is_learned_from_earlier_updates(template, tmp_path):
     path = tmp_path / "state.json"
     write_state(path, UpdateState(state="running"))
-    teller = Teller(path, {"learning": 0.4, "encoding": 0.4})
-    teller.progress("learning", 0.0)
+    writer = ProgressWriter(path, {"learning": 0.4, "encoding": 0.4})
+    writer.progress("learning", 0.0)
     wait_until(lambda: (UPDATE_STATE.validate_json(path.read_bytes()).seconds_left or 0) > 0)
-    teller.progress("encoding", 0.0)
+    writer.progress("encoding", 0.0)
     assert 0.5 <= UPDATE_STATE.validate_json(path.read_bytes()).share < 1
-    teller.end(state="done", share=1.0)
+    writer.end(state="done", share=1.0)
     time.sleep(0.5)
     assert UPDATE_STATE.validate_json(path.read_bytes()).state == "done"  # nothing is told after the end
     with Database(template) as database:
@@ -226,7 +226,7 @@ def test_a_filtered_search_goes_on_with_the_version_before(in_process, tmp_path,
         is_loaded.wait()
         return Snapshot(*arguments)
 
-    monkeypatch.setattr("sihash.database.reader.Snapshot", slow)
+    monkeypatch.setattr("sihash.database.snapshot.Snapshot", slow)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(in_process.get, filtered)
         wait([answer], timeout=30)

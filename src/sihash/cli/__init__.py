@@ -16,9 +16,8 @@ from sihash.cli.demo import demo
 from sihash.cli.doctor import doctor
 from sihash.cli.evaluate import evaluate
 from sihash.cli.info import info
-from sihash.cli.maintenance import compact, export, undo, verify
-from sihash.cli.merge import merge
-from sihash.cli.output import all_told
+from sihash.cli.maintenance import compact, export, merge, undo, verify
+from sihash.cli.output import errors_as_sentences
 from sihash.cli.relabel import relabel
 from sihash.cli.remove import remove
 from sihash.cli.search import search
@@ -52,8 +51,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(wanted: bool) -> None:
+    if wanted:
         from sihash import __version__
 
         typer.echo(f"sihash {__version__}")
@@ -74,7 +73,7 @@ def _about(
 
 for verbs in SECTIONS.values():
     for verb in verbs:
-        app.command()(all_told()(verb))
+        app.command()(errors_as_sentences()(verb))
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,14 +26,9 @@ from sihash.cli.options import (
 from sihash.cli.output import ProgressKind, phase_bars
 
 
-class Solver(StrEnum):
-    auto = "auto"
-    smooth = "smooth"
-    ocas = "ocas"
-
-
 def _features(incomplete: str) -> list[str]:
-    return [name for name in ("auto", "gist", "pixels", "onnx:") if name.startswith(incomplete)]
+    names = ("auto", "efficientnet-lite2", "gist", "pixels", "onnx:")
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _indexes(incomplete: str) -> list[str]:
@@ -45,7 +39,7 @@ DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, witho
 
 
 def _engines(incomplete: str) -> list[str]:
-    return [name for name in ("local", "disk", "disk:") if name.startswith(incomplete)]
+    return [name for name in ("local", "disk", "disk:", "tcp://") if name.startswith(incomplete)]
 
 
 def create(
@@ -69,8 +63,8 @@ def create(
     features: Annotated[
         str,
         typer.Option(
-            help="How images become vectors: gist (a descriptor from 2001), pixels, or onnx:FILE (a "
-            "network). auto is gist.",
+            help="How images become vectors: efficientnet-lite2 (a network, in the extra photos), gist (a "
+            "descriptor from 2001), pixels, or onnx:FILE (yours). auto is the first that is installed.",
             autocompletion=_features,
         ),
     ] = "auto",
@@ -81,7 +75,6 @@ def create(
     labels: Labels = None,
     id_column: IdColumn = None,
     columns: Columns = None,
-    solver: Annotated[Solver, typer.Option(help="Solver for the binary SVMs. auto is smooth.")] = Solver.auto,
     index: Annotated[
         str,
         typer.Option(
@@ -96,12 +89,10 @@ def create(
     engine: Annotated[
         str | None,
         typer.Option(
-            help="Where learning keeps its rows: local, disk or disk:<directory>; see --scheduler.",
+            help="Where learning keeps its rows: local, disk, disk:<directory>, or the Dask cluster of a "
+            "scheduler like tcp://host:8786.",
             autocompletion=_engines,
         ),
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Learn on the Dask cluster of this scheduler, like tcp://host:8786.")
     ] = None,
     thumbnails: Annotated[bool, typer.Option(help="Keep small pictures for showing results.")] = True,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 0,
@@ -119,10 +110,6 @@ def create(
 
     Example: sihash create DB photos/ --features onnx:network.onnx
     """
-    if scheduler and engine not in (None, "dask"):
-        raise typer.BadParameter(f"--scheduler works with --engine dask only, got --engine {engine}.")
-    if engine == "dask" and not scheduler:
-        raise typer.BadParameter("--engine dask needs --scheduler, like tcp://host:8786.")
     refuse_database(database)
     refuse_missing_source(source)
     given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
@@ -144,8 +131,7 @@ def create(
             thumbnails=thumbnails,
             training_rows=int(training_rows) if training_rows.isdecimal() else training_rows,  # type: ignore[arg-type]
             progress=tell,
-            solver=solver.value,
-            engine=scheduler or engine,
+            engine=engine,
             random_state=seed,
         )
         n_classes, n_bits = len(made.labels()), made.info()["n_bits"]

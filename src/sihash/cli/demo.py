@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sihash.cli.options import Json
-from sihash.cli.output import emit, say, talk
+from sihash.cli.output import emit, print_message, print_result, write_page
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,13 +52,13 @@ def demo(
 
     Example: sihash demo
     """
-    from sihash.cli.demo_page import write_page
-
-    tell = talk if as_json else say
+    tell = print_message if as_json else print_result
     images, place = _prepare(out)
     _warm_up(images)
     figures, searches = _story(images, place, tell)
-    page = write_page(out / "index.html", figures, searches)
+    removed = [search for search in searches if "removed" in search.answers]
+    new = [search for search in searches if search not in removed]
+    page = write_page(out / "index.html", "demo.html", figures=figures, new=new, removed=removed)
     tell(f"\nPictures of searches before and after: {page}\n\n{_how_to_go_on(place)}")
     if as_json:
         emit({**figures, "page": str(page), "database": str(place)}, "", as_json)

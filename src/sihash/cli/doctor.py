@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.options import DatabasePath, Json, open_database, with_extension
-from sihash.cli.output import emit, one_line, talk
-from sihash.store.atomic_file import whole_file
+from sihash.cli.options import DatabasePath, Json, open_database
+from sihash.cli.output import emit, one_line, print_message, write_page
 
 if TYPE_CHECKING:
     from sihash.database.findings import Diagnosis, Finding
@@ -31,12 +30,9 @@ def doctor(
     with open_database(database) as opened:
         diagnosis = opened.doctor(limit)
         if html:
-            from sihash.cli.doctor_page import doctor_page
-
-            html = with_extension(html, ".html")
-            with whole_file(html) as file:
-                file.write(doctor_page(opened, diagnosis).encode())
-            talk(f"page: {html}")
+            n_bits = opened.info()["n_bits"]
+            values = {"database": opened, "n_bits": n_bits, "diagnosis": diagnosis}
+            print_message(f"page: {write_page(html, 'doctor.html', **values)}")
     emit(_data(diagnosis, str(database)), _text(diagnosis, str(database)), as_json)
 
 

@@ -34,7 +34,10 @@ def info(database: DatabasePath, where: Where = None, as_json: Json = False) -> 
 
 
 def _text(facts: dict[str, Any]) -> str:
-    features = "vectors" if facts["features"] == "none" else f"{facts['features']} features"
+    from sihash.features.extract import about
+
+    name = facts["features"]
+    features = "vectors" if name == "none" else f"{name} features"
     index, unlabelled, several = facts["index"], facts["n_unlabelled"], facts["n_several"]
     recall = "" if index.get("recall") is None else f", recall {index['recall']:.4f}"
     codes = index.get("problem") or f"{index['size']:,} codes"
@@ -47,6 +50,7 @@ def _text(facts: dict[str, Any]) -> str:
         f"columns: {_columns(facts['columns'])}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
         f"version {facts['version']}",
+        *([] if name == "none" else [f"features: {about(name)}"]),
         f"index: {index['kind']}, {codes}{recall}; ranking {facts['rank']}",
         f"waiting for the next update: {facts['n_waiting']:,} items added, removed or relabelled",
         f"on disk: {facts['bytes']:,} bytes, segments: {facts['n_segments']:,}",

@@ -1,4 +1,4 @@
-"""``sihash verify``, ``compact``, ``undo`` and ``export``: the small verbs of a database."""
+"""``sihash verify``, ``compact``, ``undo``, ``export`` and ``merge``: the small verbs of a database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sihash.cli.options import DatabasePath, Json, open_database, with_extension
-from sihash.cli.output import emit, one_line
+from sihash.cli.output import emit, one_line, phase_bars
 
 
 def verify(
@@ -30,7 +30,7 @@ def verify(
     if not (database / FILE).exists() and not (database / "segments").exists():
         raise ValueError(f"There is no database at {database}; make one with `sihash create`.")
     if deleted:
-        from sihash.database.deleted import verify_deleted as check
+        from sihash.database.inspecting import verify_deleted as check
     else:
         from sihash.database.inspecting import verify as check
     problems = check(database)
@@ -86,3 +86,28 @@ def export(
     n_bytes = output.stat().st_size
     data = {"output": str(output), "n_items": n_items, "bytes": n_bytes}
     emit(data, f"{n_items:,} items written to {output}, {n_bytes:,} bytes.", as_json)
+
+
+def merge(
+    first: Annotated[Path, typer.Argument(metavar="A", help="A database.")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Another database with the same model.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="C", help="A new or empty folder.")],
+    as_json: Json = False,
+) -> None:
+    """Combine two databases in a new one.
+
+    Both must share a model: one began as a copy of the other, and neither was updated since. Neither is
+    changed. Items in both are kept once; two different items under one id are an error.
+
+    Example: sihash merge A B -o C
+    """
+    with phase_bars() as progress:
+        from sihash.database import Database
+
+        with Database.merge(output, first, second, progress=progress) as merged:
+            report, n_items = merged.merged_, len(merged)
+    text = (
+        f"{output} holds {n_items:,} items: {report.n_first:,} from {first}, {report.n_second:,} from "
+        f"{second}; {len(report.skipped):,} are in both."
+    )
+    emit({**asdict(report), "n_items": n_items}, text, as_json)

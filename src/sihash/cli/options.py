@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.output import REJECTED, ProgressKind, emit, one_line, talk
+from sihash.cli.output import REJECTED, ProgressKind, emit, one_line, print_message
 
 if TYPE_CHECKING:
     from sihash.database import Database
@@ -38,6 +38,28 @@ Labels = Annotated[
     ),
 ]
 
+
+def _known_rank(rank: str | None) -> str | None:
+    if rank is not None and rank not in _ranks(rank):
+        raise typer.BadParameter(f"expected one of {', '.join(_ranks())}, got {rank!r}.")
+    return rank
+
+
+def _ranks(incomplete: str = "") -> list[str]:
+    from sihash.database.answers import RANKS
+
+    return [rank for rank in RANKS if rank.startswith(incomplete)]
+
+
+RankOption = Annotated[
+    str | None,
+    typer.Option(
+        "--rank",
+        callback=_known_rank,
+        autocompletion=_ranks,
+        help="How results are ordered: combined (the default), hamming or vector.",
+    ),
+]
 LISTED_CLASSES = 20  # the largest; --json has all
 
 IdColumn = Annotated[
@@ -66,9 +88,9 @@ def open_database(path: Path) -> Database:
 
 def refuse_database(path: Path) -> None:
     """Report a folder that already holds a database before the slow imports."""
-    from sihash.store.catalogue import FILE
+    from sihash.store.catalogue import is_finished
 
-    if (path.expanduser() / FILE).exists():
+    if is_finished(path.expanduser()):
         raise ValueError(f"{path} already holds a database; choose another folder, or use `sihash add`.")
 
 
@@ -98,14 +120,6 @@ def numbers(text: str | None) -> tuple[float, ...] | None:
         raise typer.BadParameter(f"expected numbers separated by commas, got {text!r}") from None
 
 
-def check_vectors(X: Any, source: str) -> None:
-    """Refuse images, which `sihash.datasets.load` returns unchanged."""
-    if getattr(X, "ndim", None) != 2:
-        raise ValueError(
-            f"{source} holds images, and vectors are needed; choose --features gist, pixels or onnx:<file>."
-        )
-
-
 def class_lines(sizes: dict[Any, int]) -> list[str]:
     """How many classes there are, and the largest, one per line."""
     largest = sorted(sizes.items(), key=lambda each: (-each[1], str(each[0])))[:LISTED_CLASSES]
@@ -126,16 +140,18 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
     from sihash.database.answers import label_words
 
     for reject in report.rejected:
-        talk(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
+        print_message(f"rejected: {one_line(reject.name)}: {one_line(reject.reason)}")
     for conflict in report.conflicts[:MOST_LISTED]:
         here, kept = (one_line(label_words(labels)) for labels in (conflict.labels, conflict.kept))
         name = one_line(conflict.name)
-        talk(f"same content, different label: {name} is {here} here, and {kept} in an earlier item")
+        print_message(f"same content, different label: {name} is {here} here, and {kept} in an earlier item")
     if len(report.conflicts) > MOST_LISTED:
-        talk(f"same content, different label: {len(report.conflicts) - MOST_LISTED:,} more; see --json")
+        print_message(
+            f"same content, different label: {len(report.conflicts) - MOST_LISTED:,} more; see --json"
+        )
     for joined in report.joined:
         both = one_line(label_words(joined.labels))
-        talk(f"same content twice: {one_line(joined.name)}; the item has both labels: {both}")
+        print_message(f"same content twice: {one_line(joined.name)}; the item has both labels: {both}")
     data = {
         "version": report.version,
         "n_added": len(report.added),

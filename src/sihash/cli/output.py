@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -23,10 +24,10 @@ REJECTED = 3
 
 def emit(data: Any, text: str, as_json: bool) -> None:
     """Print the result: ``data`` as one line of JSON, or ``text``."""
-    say(json.dumps(_plain(data), allow_nan=False) if as_json else text)
+    print_result(json.dumps(_plain(data), allow_nan=False) if as_json else text)
 
 
-def say(text: str) -> None:
+def print_result(text: str) -> None:
     """Print to stdout. If the reader has gone, as behind `head`, the command ends silently."""
     try:
         typer.echo(_printable(text))
@@ -46,7 +47,19 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def talk(text: str) -> None:
+def write_page(path: Path, template: str, **values: Any) -> Path:
+    """Write a page from a template of `sihash.pages`; where it is."""
+    from sihash.pages import render
+    from sihash.store.atomic_file import whole_file
+
+    path = path if path.suffix else path.with_name(path.name + ".html")
+    page = render(template, **values).encode()
+    with whole_file(path) as file:
+        file.write(page)
+    return path
+
+
+def print_message(text: str) -> None:
     typer.echo(_printable(text), err=True)
 
 
@@ -60,26 +73,26 @@ def one_line(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
-class _Told(logging.Handler):
+class _PrintRecords(logging.Handler):
     """Print log records on the terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        talk(record.getMessage())
+        print_message(record.getMessage())
 
 
 @contextmanager
-def all_told() -> Iterator[None]:
+def errors_as_sentences() -> Iterator[None]:
     """Around a verb: errors become one sentence and exit code 1, warnings become sentences."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: talk(f"Note: {one_line(str(message))}")
+        warnings.showwarning = lambda message, *_, **__: print_message(f"Note: {one_line(str(message))}")
         compiling = logging.getLogger("sihash.compiling")
         if not compiling.handlers:  # seconds of silence at the first use would look like a fault
-            compiling.addHandler(_Told())
+            compiling.addHandler(_PrintRecords())
             compiling.setLevel(logging.INFO)
         try:
             yield
         except (ValueError, OSError, ImportError, MemoryError, OverflowError) as error:
-            talk(f"Error: {one_line(_sentence(error))}")
+            print_message(f"Error: {one_line(_sentence(error))}")
             raise typer.Exit(1) from None
 
 
@@ -98,21 +111,6 @@ class ProgressKind(StrEnum):
     auto = "auto"
     json = "json"
     none = "none"
-
-
-@contextmanager
-def progress_bar(label: str, kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[..., None]]:
-    """A bar on stderr if it is a terminal. Yields the function that moves it: (done, total)."""
-    if kind is ProgressKind.json:
-        yield lambda done, total: _json_line({"phase": label, "done": done, "total": total})
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not _is_watched(kind)) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total or None)
 
 
 @contextmanager
@@ -137,8 +135,8 @@ def phase_bars(kind: ProgressKind = ProgressKind.auto) -> Iterator[Callable[[str
     with Progress(*columns, console=Console(stderr=True)) as bar:
         tasks: dict[str, TaskID] = {}
 
-        def move(told: str, done: float) -> None:
-            phase, _, detail = told.partition(": ")
+        def move(step: str, done: float) -> None:
+            phase, _, detail = step.partition(": ")
             if phase not in tasks:  # the bar pulses until a share is known
                 tasks[phase] = bar.add_task(phase, total=None, detail="")
             bar.update(tasks[phase], completed=done, total=1.0 if done else None, detail=detail)
@@ -150,10 +148,10 @@ def _is_watched(kind: ProgressKind) -> bool:
     return kind is ProgressKind.auto and sys.stderr.isatty()
 
 
-def _phase_line(told: str, done: float) -> None:
-    phase, _, detail = told.partition(": ")
+def _phase_line(step: str, done: float) -> None:
+    phase, _, detail = step.partition(": ")
     _json_line({"phase": phase, "detail": detail, "share": round(done, 4)})
 
 
 def _json_line(data: dict[str, Any]) -> None:
-    talk(json.dumps(data))
+    print_message(json.dumps(data))

@@ -25,7 +25,7 @@ def remove(
 ) -> None:
     """Remove items by id or by class. `sihash undo` brings them back.
 
-    With --class, an item that has other labels loses only the label of that class, and stays.
+    With --class, an item that has other labels loses only the label of that class, and relabelled.
 
     Example: sihash remove DB --class dog --dry-run
     """
@@ -35,27 +35,26 @@ def remove(
         from sihash.store.labels import written_labels
 
         labels = written_labels(opened.labels(), classes or [])
-        own = [opened.id_of(text) for text in ids or []]
+        items = [opened.id_of(text) for text in ids or []]
         if dry_run:
-            (gone, stays), version = _would_go(opened, own, labels), opened.version
+            (removed, relabelled), version = _would_remove(opened, items, labels), opened.version
         else:
-            report = opened.remove(own) if ids else opened.remove_classes(labels)
-            gone, stays, version = report.removed, report.relabelled, report.version
-    data = {"version": version, "dry_run": dry_run, "n_removed": len(gone), "removed": gone}
+            report = opened.remove(items) if ids else opened.remove_classes(labels)
+            removed, relabelled, version = report.removed, report.relabelled, report.version
+    data = {"version": version, "dry_run": dry_run, "n_removed": len(removed), "removed": removed}
     words = "would be removed; nothing is changed" if dry_run else "removed"
     lose = "would lose" if dry_run else "lost"
-    more = f" {len(stays):,} more {lose} the label and stay." if stays else ""
-    text = f"{len(gone):,} {'item' if len(gone) == 1 else 'items'} {words}.{more}"
-    emit({**data, "relabelled": stays}, text, as_json)
+    more = f" {len(relabelled):,} more {lose} the label and stay." if relabelled else ""
+    text = f"{len(removed):,} {'item' if len(removed) == 1 else 'items'} {words}.{more}"
+    emit({**data, "relabelled": relabelled}, text, as_json)
 
 
-def _would_go(database: Database, ids: list[Id], labels: list[Any]) -> tuple[list[Id], list[Id]]:
+def _would_remove(database: Database, ids: list[Id], labels: list[Any]) -> tuple[list[Id], list[Id]]:
     """Ids of the items that would be removed, and of those that would lose a label only."""
     if ids:
-        return list(dict.fromkeys(database.item(own).id for own in ids)), []
-    items = database.items(limit=len(database), classes=labels)
-    goes = [set(item.labels) <= set(labels) for item in items]
-    return (
-        [item.id for item, gone in zip(items, goes, strict=True) if gone],
-        [item.id for item, gone in zip(items, goes, strict=True) if not gone],
-    )
+        return list(dict.fromkeys(database.item(id).id for id in ids)), []
+    removed: list[Id] = []
+    relabelled: list[Id] = []
+    for item in database.items(limit=len(database), classes=labels):
+        (removed if set(item.labels) <= set(labels) else relabelled).append(item.id)
+    return removed, relabelled

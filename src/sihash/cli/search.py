@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sihash.cli.options import DatabasePath, Json, Where, open_database, refuse_missing_files, with_extension
-from sihash.cli.output import emit, one_line, talk
+from sihash.cli.options import (
+    DatabasePath,
+    Json,
+    RankOption,
+    Where,
+    open_database,
+    refuse_missing_files,
+)
+from sihash.cli.output import emit, one_line, print_message, write_page
 from sihash.cli.queries import read_queries
-from sihash.store.atomic_file import whole_file
 
 if TYPE_CHECKING:
     from sihash.database import Database
     from sihash.database.answers import Answer, Hit, Id, Value
 
 LONGEST_SHOWN = 40  # characters of a value
-
-
-class Rank(StrEnum):
-    combined = "combined"
-    label = "label"
-    vector = "vector"
-    asymmetric = "asymmetric"
-    hamming = "hamming"
 
 
 def search(
@@ -41,7 +38,7 @@ def search(
         int | None,
         typer.Option(min=0, help="All items whose codes differ in at most this many bits; not with -k."),
     ] = None,
-    rank: Annotated[Rank | None, typer.Option(help="How results are ordered. Default: combined.")] = None,
+    rank: RankOption = None,
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Only items of this class; repeat for more.")
     ] = None,
@@ -66,20 +63,17 @@ def search(
         how = {
             "k": k,
             "radius": radius,
-            "rank": rank and rank.value,
+            "rank": rank,
             "classes": written_labels(opened.labels(), classes) if classes else None,
             "where": where,
         }
-        own = [opened.id_of(text) for text in ids or []]
-        names, answers = _ask(opened, images, own, how)
+        items = [opened.id_of(text) for text in ids or []]
+        names, answers = _ask(opened, images, items, how)
         if html:
-            from sihash.cli.search_page import search_page
-
-            page = search_page(opened, images or [], own, names, answers)
-            html = with_extension(html, ".html")
-            with whole_file(html) as file:
-                file.write(page.encode())
-            talk(f"page: {html}")
+            pictures = [opened.thumbnail(id) for id in items] or _pictures(opened, images or [], len(names))
+            queries = list(zip(names, pictures, answers, strict=True))
+            values = {"n_bits": opened.info()["n_bits"], "answers": answers, "queries": queries}
+            print_message(f"page: {write_page(html, 'search.html', database=opened, **values)}")
     emit(_data(names, answers), "\n".join(map(_text, names, answers)), as_json)
 
 
@@ -87,9 +81,19 @@ def _ask(
     database: Database, images: list[Path] | None, ids: list[Id], how: dict[str, Any]
 ) -> tuple[list[str], list[Answer]]:
     if ids:
-        return [f"item {own}" for own in ids], database.search_ids(ids, **how)
+        return [f"item {id}" for id in ids], database.search_ids(ids, **how)
     queries, names = read_queries(database, images or [])
     return names, database.search(queries, **how)
+
+
+def _pictures(database: Database, images: list[Path], n: int) -> list[bytes | None]:
+    """Of ``n`` queries; where the database holds vectors there are none."""
+    if database.features.name == "none":
+        return [None] * n
+    from sihash.database.sources import thumbnail
+    from sihash.features.images import as_image
+
+    return [thumbnail(as_image(image)) for image in images]
 
 
 def _data(names: list[str], answers: list[Answer]) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sihash.cli.options import open_database
-from sihash.cli.output import talk
+from sihash.cli.output import print_message
+from sihash.server.logs import Format, Level
 from sihash.server.settings import Limits, ServerSettings, in_address
 
 TOKEN_VARIABLE = "SIHASH_TOKEN"
@@ -44,6 +46,19 @@ def serve(
     workers: Annotated[
         int, typer.Option(min=1, max=64, envvar="SIHASH_WORKERS", help="Number of processes that answer.")
     ] = 1,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", envvar="SIHASH_READ_ONLY", help="Refuse to change the database.")
+    ] = False,
+    log_level: Annotated[
+        Level,
+        typer.Option(
+            envvar="SIHASH_LOG_LEVEL",
+            help="What is logged to stderr: info has a line per request and per update.",
+        ),
+    ] = "warning",
+    log_format: Annotated[
+        Format, typer.Option(envvar="SIHASH_LOG_FORMAT", help="How: lines of text, or JSON objects.")
+    ] = "text",
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,21 +92,33 @@ def serve(
         raise ImportError(f"The service needs {error.name}: pip install 'sihash[service]'.") from None
 
     sockets = listening(host, port)  # before a token is shown that is shown only once
-    token_hash, shown = _token(database, token, new_token)
-    address = f"http://{in_address(host)}:{port}/"
-    talk(f"{database} is served at {address}")
-    if shown:
-        talk(f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}")
     settings = ServerSettings(
-        str(database.absolute()), "", token_hash, host, tuple(allow_host or ()), limits=limits
+        str(database.absolute()),
+        run_folder="",
+        token_hash="",
+        host=host,
+        host_names=tuple(allow_host or ()),
+        read_only=read_only,
+        log_level=log_level,
+        log_format=log_format,
+        limits=limits,
     )
-    run(settings, sockets, workers)
+    token_hash, shown = _token(database, token, new_token, needed=not (read_only and settings.reads_freely))
+    address = f"http://{in_address(host)}:{port}/"
+    print_message(f"{database} is served at {address}")
+    if shown:
+        print_message(
+            f"The token, shown this once: {shown}\nTo edit in a browser, open {address}#token={shown}"
+        )
+    run(replace(settings, token_hash=token_hash), sockets, workers)
 
 
-def _token(database: Path, chosen: str | None, new: bool) -> tuple[str, str | None]:
-    """The hash of the token, and the token itself if it was made just now."""
+def _token(database: Path, chosen: str | None, new: bool, needed: bool) -> tuple[str, str | None]:
+    """The hash of the token ("" if nobody needs one), and the token itself if it was made just now."""
     from sihash.server import tokens
 
+    if not needed and chosen is None and not new:
+        return "", None
     if chosen is not None:
         return tokens.chosen_token(chosen), None
     return tokens.new_token(database) if new else tokens.first_token(database)

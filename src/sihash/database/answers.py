@@ -6,11 +6,9 @@ below tell it what the JSON looks like.
 
 from __future__ import annotations
 
-import base64
-import html
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
@@ -20,77 +18,48 @@ from sihash.store.columns import Value as Value
 from sihash.store.ids import Id as Id
 from sihash.store.labels import Label as Label
 from sihash.store.labels import LabelSet as LabelSet
+from sihash.store.labels import label_words as label_words
 from sihash.store.labels import only_label
 
 
-class _Hex:
-    """Bytes are hexadecimal digits in JSON."""
+class _InJson:
+    """What a value is in JSON: the type there, and the functions to it and back."""
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
+    def __init__(self, kind: Any, write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+        self._kind, self._write, self._read = kind, write, read
 
-        digits = core_schema.str_schema(pattern="^([0-9a-f]{2})*$")
-        return core_schema.no_info_after_validator_function(
-            bytes.fromhex,
-            digits,
-            serialization=core_schema.plain_serializer_function_ser_schema(bytes.hex, return_schema=digits),
-        )
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema as core
 
-
-class _Numbers:
-    """An array is a list, of lists where it is a matrix."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        numbers = core_schema.list_schema(core_schema.float_schema())
-        matrix = core_schema.union_schema([numbers, core_schema.list_schema(numbers)])
-        return core_schema.no_info_after_validator_function(
-            np.array,
-            matrix,
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                np.ndarray.tolist, return_schema=matrix
-            ),
-        )
+        kind = handler.generate_schema(self._kind)
+        written = core.plain_serializer_function_ser_schema(self._write, return_schema=kind)
+        return core.no_info_after_validator_function(self._read, kind, serialization=written)
 
 
-class _ByLabel:
-    """A number for each label is a list of both, largest first: the names in JSON objects are only text."""
+@dataclass(frozen=True)
+class ClassProbability:
+    """One of the probabilities of a `Classification`, in JSON: the names in its objects are only text."""
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        from pydantic_core import core_schema
-
-        each = {"label": handler.generate_schema(Label), "probability": core_schema.float_schema()}
-        pairs = core_schema.list_schema(
-            core_schema.typed_dict_schema(
-                {name: core_schema.typed_dict_field(kind, required=True) for name, kind in each.items()}
-            )
-        )
-        return core_schema.no_info_after_validator_function(
-            lambda found: {pair["label"]: pair["probability"] for pair in found},
-            pairs,
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda by_label: [
-                    {"label": label, "probability": p}
-                    for label, p in sorted(by_label.items(), key=lambda pair: -pair[1])
-                ],
-                return_schema=pairs,
-            ),
-        )
+    label: Label
+    probability: float
 
 
-Code = Annotated[bytes, _Hex]
-Numbers = Annotated[Array, _Numbers]
-ByLabel = Annotated[dict[Label, float], _ByLabel]
+def _largest_first(probabilities: dict[Label, float]) -> list[ClassProbability]:
+    pairs = [ClassProbability(label, p) for label, p in probabilities.items()]
+    return sorted(pairs, key=lambda pair: -pair.probability)
+
+
+Code = Annotated[bytes, _InJson(str, bytes.hex, bytes.fromhex)]
+Numbers = Annotated[Array, _InJson(list[float] | list[list[float]], np.ndarray.tolist, np.array)]
+ByLabel = Annotated[
+    dict[Label, float],
+    _InJson(
+        list[ClassProbability], _largest_first, lambda pairs: {pair.label: pair.probability for pair in pairs}
+    ),
+]
+Rank = Literal["combined", "hamming", "vector"]
+RANKS: tuple[Rank, ...] = get_args(Rank)  # offered by the command line, the service and its page
 STAYS_HERE = {"stays here": True}  # metadata of a field that is not sent
-
-
-def label_words(labels: LabelSet) -> str:
-    """Labels for people to read."""
-    return ", ".join(map(str, labels)) or "no label"
 
 
 class Answered:
@@ -171,23 +140,9 @@ class Answer(Answered):
     )
 
     def _repr_html_(self) -> str:
-        cells = "".join(self._cell(hit) for hit in self.hits)
-        return (
-            f"<div><div>version {self.version}, {html.escape(self.rank)} ranking</div>"
-            f'<div style="display:flex;flex-wrap:wrap;gap:8px">{cells}</div></div>'
-        )
+        from sihash.pages import render
 
-    def _cell(self, hit: Hit) -> str:
-        image = self._thumbnail(hit.id)
-        picture = f"<code>{hit.code.hex()}</code>"
-        if image:
-            data = base64.b64encode(image).decode()
-            picture = f'<img alt="{html.escape(hit.name)}" src="data:image/jpeg;base64,{data}">'
-        label = html.escape(label_words(hit.labels)) if hit.labels else ""
-        return (
-            f'<figure style="margin:0" title="{html.escape(hit.name)}">{picture}'
-            f"<figcaption>{label} · {hit.score:.2f} · {hit.distance}</figcaption></figure>"
-        )
+        return render("answer.html", answer=self, hits=[(hit, self._thumbnail(hit.id)) for hit in self.hits])
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ The work is done in the modules beside this one.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
 import warnings
@@ -15,7 +17,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.checks import check_count
 from sihash.database import (
     comparing,
@@ -25,9 +27,6 @@ from sihash.database import (
     inspecting,
     merging,
     operations,
-    originals,
-    present,
-    reencoding,
     searching,
     updating,
 )
@@ -52,22 +51,55 @@ from sihash.database.answers import (
 )
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.progress import Progress, silent
-from sihash.database.reader import Reader
-from sihash.database.snapshot import Snapshot
+from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.updating import UpdatePolicy
 from sihash.evaluation import Comparison
-from sihash.features import extractor
+from sihash.features import default_features, extractor
+from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
 from sihash.labels import several
+from sihash.store import files
 from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
-from sihash.store.ids import of_row, plain_id, written
+from sihash.store.ids import of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
 
 Result = TypeVar("Result")
+
+
+def _as_path(path: Any) -> Path:
+    """Absolute, for the current folder may change."""
+    if not isinstance(path, str | os.PathLike):
+        raise DatabaseError(f"Expected a path, got {path!r:.80}.")
+    return Path(path).expanduser().absolute()
+
+
+def _check_numbers(least: int = 0, **given: Any) -> None:
+    """Refuse what is not a whole number."""
+    try:
+        for name, value in given.items():
+            check_count(name, value, least)
+    except ValueError as error:
+        raise DatabaseError(str(error)) from None
+
+
+def _check_parameters(names: Iterable[str]) -> None:
+    """Refuse parameters of `Database.create` that do not exist; perhaps another one was meant."""
+    from sihash.hashing import SIH
+
+    known = [*inspect.signature(SIH).parameters, *inspect.signature(Database.create).parameters]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(known)))}."
+            raise TypeError(f"create has no parameter {name!r}; {hint}")
+
+
+def silent(phase: str, done: float) -> None:
+    """The progress of those who do not watch."""
 
 
 class Database:
@@ -100,7 +132,7 @@ class Database:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
-        self.path = Path(path).expanduser().absolute()  # the current folder may change
+        self.path = _as_path(path)
         refuse_missing(self.path)
         self._reader = Reader(self.path, self._warm_up if background else None)
         if background:
@@ -155,8 +187,9 @@ class Database:
             Bits per code. The default depends on the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
             Parameters of `SIH`.
-        features : "auto", "gist", "pixels" or "onnx:<file>"
-            How images become vectors, with ``feature_options``; "auto" is gist.
+        features : "auto", "efficientnet-lite2", "gist", "pixels" or "onnx:<file>"
+            How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
+            the extra ``photos`` is installed, otherwise gist.
         index : str
             A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
         thumbnails : bool
@@ -169,11 +202,16 @@ class Database:
         """
         from sihash.hashing import SIH  # scikit-learn, which searches have no use for
 
-        root = Path(path).expanduser().absolute()
+        root = _as_path(path)
+        _check_parameters(sih_params)
+        if n_bits is not None:
+            _check_numbers(1, n_bits=n_bits)
+        if not isinstance(index, str) or not isinstance(features, str):
+            raise DatabaseError(f"index and features are names, got {index!r} and {features!r}.")
         opened = open_source(source, labels, names, ids, columns)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name, options = "gist" if features == "auto" else features, feature_options or {}
+            name, options = default_features() if features == "auto" else features, feature_options or {}
             settings = extractor(name, **options).settings
             chosen = Features(name, options, json.loads(json.dumps(settings)))
             opened.features, opened.thumbnails = chosen, thumbnails
@@ -183,6 +221,8 @@ class Database:
             reach(index)
         else:
             open_index(index, n_bits or 32)
+        if features == "auto" and chosen.name == "gist":
+            warnings.warn(f"Photos are described by GIST, a method of 2001; {BETTER}.", stacklevel=2)
         sih_params.setdefault("random_state", 0)
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
@@ -209,7 +249,7 @@ class Database:
         different items under one id are refused. Numbers of the second's items change. The report is
         ``merged_`` of the returned database.
         """
-        root = Path(path).expanduser().absolute()
+        root = _as_path(path)
         with cls(first) as one, cls(second) as other:
             report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, progress or silent)))
         database = cls(root)
@@ -398,6 +438,7 @@ class Database:
         *,
         reencode: bool = False,
         compare: bool = False,
+        policy: UpdatePolicy | None = None,
         progress: Progress | None = None,
     ) -> UpdateReport:
         """Learn from what changed. Searches continue meanwhile, then switch to the new version.
@@ -406,11 +447,13 @@ class Database:
         ``training_rows``. ``strategy="relearn"`` learns from scratch, with new words, and encodes everything
         again. ``reencode`` encodes items whose codes are older than the hash functions; it can be interrupted
         and continued. The report has the mAP without the update and with it; ``compare`` also learns from
-        scratch, and adds the mAP of that.
+        scratch, and adds the mAP of that. ``policy`` overrides when things are written again, and how long
+        earlier versions can be undone (`sihash.database.updating.UpdatePolicy`).
         """
-        report = updating.update_database(self.path, strategy, compare, progress or silent)
+        policy, progress = policy or UpdatePolicy(), progress or silent
+        report = updating.update_database(self._reader, strategy, compare, policy, progress)
         if reencode:
-            report = reencoding.reencode(self.path, report, progress or silent)
+            report = updating.reencode(self._reader, report, policy, progress)
         return report
 
     def undo(self) -> UndoReport:
@@ -459,6 +502,7 @@ class Database:
     ) -> list[Item]:
         """Items in order of arrival, optionally of some classes or that match conditions on columns."""
         labels = None if classes is None else several(classes)
+        _check_numbers(offset=offset, limit=limit)
 
         def work(snapshot: Snapshot) -> list[Item]:
             some = searching.numbers_allowed(snapshot, labels, where)
@@ -472,6 +516,7 @@ class Database:
     ) -> list[Item]:
         """Draw items from as many classes as possible; filters as in `items`."""
         labels = None if classes is None else several(classes)
+        _check_numbers(n=n, seed=seed)
 
         def work(snapshot: Snapshot) -> list[Item]:
             own = searching.numbers_allowed(snapshot, labels, where)
@@ -488,7 +533,7 @@ class Database:
         Only bytes with the recorded SHA-256 are returned.
         """
         item = self.item(id)
-        return None if item.path is None else originals.unchanged(item.path, item.sha256)
+        return None if item.path is None else files.read_original(item.path, item.sha256)
 
     def id_of(self, text: str) -> Id:
         """The id that text on a command line or in a URL means: "17" is the number 17 if such an item exists.
@@ -497,7 +542,7 @@ class Database:
         """
 
         def work(snapshot: Snapshot) -> Id:
-            rows = present.rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
+            rows = rows_under(snapshot.catalogue, snapshot.places, [plain_id(text)])
             return written(text, [of_row(row[0], row[5]) for row in rows.values()])
 
         return self._read(work)
@@ -639,7 +684,7 @@ class Database:
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""
-        self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, Path(path)))
+        self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, _as_path(path)))
 
     def verify(self, *, deleted: bool = False) -> list[FileProblem]:
         """Check every file, byte by byte. An empty list means that everything is intact.
@@ -647,7 +692,7 @@ class Database:
         With ``deleted``, also check that nothing is left of removed items.
         """
         if deleted:
-            from sihash.database.deleted import verify_deleted
+            from sihash.database.inspecting import verify_deleted
 
             return verify_deleted(self.path)
         return inspecting.verify(self.path)

@@ -21,7 +21,7 @@ from sihash.ranking import Rank
 from sihash.ranking.ranker import Query
 from sihash.store import files
 from sihash.store.errors import DatabaseError
-from sihash.store.label_table import LabelTable
+from sihash.store.labels import LabelTable
 from sihash.threads import map_threads
 
 ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask

@@ -6,25 +6,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
+from sihash.codes import n_bytes
 from sihash.database.answers import LabelSet
-from sihash.database.progress import Progress
+from sihash.hashing.hash_functions import HashFunctions
 from sihash.hashing.report import watched_by
 from sihash.hashing.training_sample import Budget, class_rates, in_sample
+from sihash.kernel import row_blocks
 from sihash.ranking import Sketcher
 from sihash.store import files
+from sihash.store.catalogue import Catalogue
 from sihash.store.errors import DatabaseError
 from sihash.store.files import MODELS_FOLDER, Written
-from sihash.store.label_table import LabelTable
+from sihash.store.labels import LabelTable
+from sihash.store.segments import Places, Segment
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
     from sihash.hashing.training import Training as Learner
 
+SAMPLE = "sample"  # the kind of file that holds training vectors
+ENCODED_ROWS = 1 << 15  # hashed at a time
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
 ROUNDS = 5  # that learning may take, unless its settings say so
 
@@ -123,6 +129,57 @@ def update(learner: Learner, X: Array, training: Training, learned: Array) -> tu
         raise DatabaseError(f"The hash functions cannot be updated: {error}") from error
 
 
+# Where items are more than training rows, those rows lie scattered over all segments, and a segment is
+# checked whole before the first of its vectors is used. So the vectors of the training rows are also kept
+# together, in one file: a sample, written again when it is missing or has become too old. As the vector of an
+# item never changes, a sample written by any version is right for every other.
+
+
+def sample_type(width: int) -> np.dtype:
+    return np.dtype([("id", "<i8"), ("vector", "<f4", (width,))])
+
+
+def training_vectors(root: Path, catalogue: Catalogue, places: Places, ids: Array, width: int) -> Array:
+    """Vectors of items (ids ascending), from the copy where it has them, else from the segments."""
+    kept = _sample(root, catalogue)
+    if kept is None:
+        return places.vectors(ids, width)
+    X = np.empty((len(ids), width), dtype=np.float32)
+    there = np.isin(ids, kept["id"])
+    X[there] = kept["vector"][np.searchsorted(kept["id"], ids[there])]
+    X[~there] = places.vectors(ids[~there], width)
+    return X
+
+
+def write_sample_if_needed(
+    root: Path, catalogue: Catalogue, version: int, ids: Array, X: Array, n_items: int, share: float
+) -> Written | None:
+    """A new sample of the rows that a version was learned from, if there is none with a ``share`` of them."""
+    if len(ids) >= n_items:
+        return None  # everything is learned from: the segments hold it already
+    kept = _sample(root, catalogue)
+    if kept is not None and np.isin(ids, kept["id"]).mean() >= share:
+        return None
+    rows = np.empty(len(ids), dtype=sample_type(X.shape[1]))
+    rows["id"], rows["vector"] = ids, X
+    name = files.unique_name(f"{files.MODELS_FOLDER}/{version:06d}.{SAMPLE}", "npy")
+    return files.write_array(root, name, rows.shape, rows.dtype, [rows])
+
+
+def _sample(root: Path, catalogue: Catalogue) -> Array | None:
+    """The copy, every byte checked; None where there is none, or somebody took it away."""
+    for _, _, _, file in catalogue.files("kind = ?", (SAMPLE,)):
+        if (root / file.path).exists():
+            return files.map_array(root, file)
+    return None
+
+
+def sample_has_any(root: Path, catalogue: Catalogue, ids: Array) -> bool:
+    """Whether the copy holds vectors of some of these items."""
+    kept = _sample(root, catalogue)
+    return kept is not None and bool(np.isin(ids, kept["id"]).any())
+
+
 def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
     """The file that says how sketches are made; one for the life of a database."""
     rows = sketcher.to_array()
@@ -147,3 +204,33 @@ def write_models(
         "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
         "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }
+
+
+class Encoder:
+    """Hashes vectors, unless the codes of their items are known already: ``ids`` (ascending), ``codes``."""
+
+    def __init__(self, hasher: HashFunctions, ids: Array | None = None, codes: Array | None = None) -> None:
+        self.hasher = hasher
+        width = n_bytes(hasher.n_bits)
+        self._ids = np.empty(0, dtype=np.int64) if ids is None else ids
+        self._codes = np.empty((0, width), dtype=np.uint8) if codes is None else codes
+
+    @classmethod
+    def after_learning(cls, learner: Learner) -> Self:
+        """Learning has left the codes of the items that it learned from."""
+        codes, certain = learner.hashes()
+        ids = np.array(learner.ids, dtype=np.int64)[certain]
+        order = np.argsort(ids)
+        return cls(learner.functions(), ids[order], codes[certain][order])
+
+    def codes(self, segment: Segment) -> Array:
+        """Packed codes of all items of a segment, n × n_bytes."""
+        codes = np.empty((len(segment.ids), self._codes.shape[1]), dtype=np.uint8)
+        places = np.minimum(self._ids.searchsorted(segment.ids), max(len(self._ids) - 1, 0))
+        known = self._ids[places] == segment.ids if len(self._ids) else np.zeros(len(codes), dtype=bool)
+        codes[known] = self._codes[places[known]]
+        unknown = np.flatnonzero(~known)
+        for part in row_blocks(len(unknown), ENCODED_ROWS):
+            rows = unknown[part]
+            codes[rows] = self.hasher.transform(segment.vectors[rows])
+        return codes

@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.database.answers import Id, MergeReport
-from sihash.database.intake import Present
+from sihash.database.intake import Collected, Present
 from sihash.database.operations import sketch_all
-from sihash.database.present import Collected
-from sihash.database.progress import Progress
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
 from sihash.store import files
@@ -29,7 +27,7 @@ from sihash.store.catalogue import SqlRow
 from sihash.store.columns import check_kinds
 from sihash.store.errors import DatabaseError
 from sihash.store.ids import of_row
-from sihash.store.label_table import LabelTable, to_json
+from sihash.store.labels import LabelTable, to_json
 from sihash.store.segments import Segment
 from sihash.store.writer import Writer, new_folder, writing
 

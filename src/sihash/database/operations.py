@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sihash._typing import Array
-from sihash.database import learning, training_vectors
+from sihash._typing import Array, Progress
+from sihash.database import learning
 from sihash.database.answers import (
     AddReport,
     CompactReport,
@@ -22,29 +23,24 @@ from sihash.database.answers import (
     RemoveReport,
     UndoReport,
 )
-from sihash.database.encoding import Encoder
-from sihash.database.intake import Intake, Nothing, intake_of
-from sihash.database.learning import Training, write_models, write_sketcher
-from sihash.database.present import Collected, ids_of_numbers
-from sihash.database.progress import Progress
+from sihash.database.intake import Collected, Intake, Nothing, intake_of
+from sihash.database.learning import Encoder, Training, write_models, write_sketcher
 from sihash.database.ranking import learn_weights, rows_left_out
-from sihash.database.reader import Reader
-from sihash.database.snapshot import Snapshot
+from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, Source, VectorSource
-from sihash.database.updating import training_ids
+from sihash.database.updating import UpdatePolicy, training_ids
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
 from sihash.kernel import Middle, mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
-from sihash.store import kept_versions, relabelled, segments, small_segments
+from sihash.store import compaction, segments
 from sihash.store.catalogue import FORMAT, Catalogue
 from sihash.store.columns import Table, check_kinds, joined
 from sihash.store.errors import DatabaseError
 from sihash.store.files import Written
-from sihash.store.ids import largest_number
-from sihash.store.label_table import LabelTable
-from sihash.store.labels import joined_labels, label_set
+from sihash.store.ids import ids_of_numbers, largest_number
+from sihash.store.labels import LabelTable, joined_labels, label_set
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
 from sihash.store.writer import (
@@ -59,6 +55,9 @@ from sihash.threads import map_threads
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
+
+
+MOST_TOLD = 5  # pairs of labels that look the same
 
 
 def create(
@@ -113,9 +112,9 @@ def create(
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
-        copy = training_vectors.write_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled)
+        copy = learning.write_sample_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled, 1.0)
         if copy is not None:
-            writer.adopt(training_vectors.KIND, copy)
+            writer.adopt(learning.SAMPLE, copy)
         writer.adopt("sketcher", write_sketcher(root, sketcher))
         table = LabelTable(writer.catalogue.rows("classes"))
         weights = learn_weights(functions, sketcher, places.only(training.ids, X), table, left_out)
@@ -134,6 +133,7 @@ def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) ->
     """
     source = intake.source
     table = LabelTable(writer.catalogue.rows("classes"))
+    n_known = len(table.labels)
     written: list[Segment] = []
     # Of the segment being filled: numbers, vectors, class numbers, columns.
     waiting: list[tuple[Array, Array, Array, Table]] = []
@@ -173,6 +173,13 @@ def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) ->
             send()
         arrive()
     _join_labels(writer, intake.joined_labels, written, table)
+    for label, other in table.lookalikes(n_known)[:MOST_TOLD]:
+        warnings.warn(
+            f"The labels {label!r} and {other!r} differ only in case or blanks, and are two classes; if one "
+            "is meant, merge them: `sihash relabel DB --class`, or relabel_classes.",
+            UserWarning,
+            stacklevel=2,
+        )
     return written
 
 
@@ -296,7 +303,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
             _write_rows(writer, new, snapshot.sketcher)
             _encode(writer, new, Encoder(snapshot.hasher), version, progress)
             full = segments.rows_of(snapshot.width)
-            small_segments.merge(writer, snapshot.places.segments, new, snapshot.log, version, full)
+            compaction.merge_small(writer, snapshot.places.segments, new, snapshot.log, version, full)
             writer.commit("add", version, _about(intake, first))
         else:
             writer.catalogue.rollback()
@@ -347,7 +354,7 @@ def _relabel(writer: Writer, snapshot: Snapshot, chosen: Array, after: Array) ->
     """Note other class numbers of items; those whose class number changes by it."""
     before = snapshot.places.classes(chosen)
     changed = before != after
-    relabelled.insert(writer, relabelled.Relabelled(chosen[changed], before[changed], after[changed]))
+    writer.insert_relabelled(chosen[changed], after[changed])
     return chosen[changed]
 
 
@@ -387,7 +394,7 @@ def undo(reader: Reader) -> UndoReport:
         if target is None:
             raise DatabaseError(
                 "There is nothing to undo: undo reaches back to the creation or the last compaction, and "
-                f"over {kept_versions.UNDOABLE} updates at most."
+                f"over {UpdatePolicy.undoable_updates} updates at most (by default)."
             )
         is_update = target.kind == "update"
         version = snapshot.log.version_before(target.number) if is_update else snapshot.version
@@ -409,72 +416,12 @@ def compact(reader: Reader) -> CompactReport:
     ):
         with reader.newest() as snapshot:
             writer.catalogue.check_same(snapshot.catalogue)
-            everything, version = snapshot.places.segments, snapshot.version
-            learned = training_ids(root, writer.catalogue, version)
-            stays = {s.number: s.alive | np.isin(s.ids, learned) for s in everything}
-            runs = _to_rewrite(everything, stays, snapshot.width)
-            no_ids = np.empty(0, dtype=np.int64)
-            dead = np.concatenate([no_ids, *(s.ids[~s.alive] for s in everything)])
-            _delete_items(writer.catalogue, dead)
-            relabelled.fold_items(writer, everything)
-            n_new = sum(_merge(writer, run, stays) for run in runs)
-            merged = [segment.number for run in runs for segment in run]
-            relabelled.fold(writer, [segment for segment in everything if segment.number not in merged])
-            small_segments.delete_segments(writer.catalogue, merged)
-            _delete_old_files(root, writer.catalogue, snapshot, dead)
-            writer.catalogue.delete("removed", "1")
-            writer.insert_removed(dead[np.isin(dead, learned)])
-            n_dropped = sum(len(s.ids) - int(stays[s.number].sum()) for s in everything)
-            writer.commit("compact", version, {"n_dropped": n_dropped})
-            n_after = len(everything) - sum(map(len, runs)) + n_new
+            state = snapshot.state
+            learned = training_ids(root, writer.catalogue, state.version)
+            n_dropped, n_after = compaction.compact(writer, state, learned)
+            if learning.sample_has_any(root, writer.catalogue, state.dead_ids()):
+                writer.catalogue.delete("files", f"kind = '{learning.SAMPLE}'")
+            writer.commit("compact", state.version, {"n_dropped": n_dropped})
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
-    return CompactReport(n_dropped, len(everything), n_after)
-
-
-def _to_rewrite(everything: list[Segment], stays: dict[int, Array], width: int) -> list[list[Segment]]:
-    """Runs of neighbours, each to become one segment: those that lose items, and small ones side by side."""
-    full = segments.rows_of(width)
-    runs: list[list[Segment]] = [[]]
-    n = 0
-    for segment in everything:
-        n_stay = int(stays[segment.number].sum())
-        whole = n_stay == len(segment.ids) and n_stay >= full // 2
-        if whole or n + n_stay > full:
-            runs.append([])
-            n = 0
-        if not whole:
-            runs[-1].append(segment)
-            n += n_stay
-    return [run for run in runs if len(run) > 1 or (run and not stays[run[0].number].all())]
-
-
-def _merge(writer: Writer, run: list[Segment], stays: dict[int, Array]) -> int:
-    """Write what stays of a run of segments as one; the codes are known and only copied."""
-    kept = [(segment, stays[segment.number]) for segment in run]
-    items = np.concatenate([segment.rows_now[rows] for segment, rows in kept])
-    if not len(items):
-        return 0
-    new = writer.new_segment(items, [segment.vectors[rows] for segment, rows in kept])
-    codes = np.concatenate([segment.codes[rows] for segment, rows in kept])
-    oldest = min(segment.code_version for segment, rows in kept if rows.any())
-    writer.write_codes(new.number, oldest, codes)
-    writer.add_columns(new, joined([segment.columns.take(rows) for segment, rows in kept]))
-    return 1
-
-
-def _delete_items(catalogue: Catalogue, dead: Array) -> None:
-    catalogue.set_aside("dead", dead)
-    for table in ("items", "thumbnails"):
-        catalogue.delete(table, "id IN (SELECT id FROM dead)")
-
-
-def _delete_old_files(root: Path, catalogue: Catalogue, snapshot: Snapshot, dead: Array) -> None:
-    """Let go of models that are not in force, of codes that are not used, and of copies of dead items."""
-    used = {segment.number: segment.code_version for segment in snapshot.places.segments}
-    for kind, segment, version, file in list(catalogue.files("version IS NOT NULL")):
-        in_use = used.get(segment, version) if kind == "codes" else snapshot.version
-        if version != in_use:
-            catalogue.delete("files", f"path = '{file.path}'")
-    if training_vectors.has_any(root, catalogue, dead):
-        catalogue.delete("files", f"kind = '{training_vectors.KIND}'")
+    return CompactReport(n_dropped, len(state.segments), n_after)

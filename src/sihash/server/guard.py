@@ -26,6 +26,7 @@ Headers = dict[bytes, bytes]
 READING_POSTS = frozenset(
     {"/v1/search/image", "/v1/search/vector", "/v1/classify/image", "/v1/classify/vector"}
 )
+TOKEN_CHECK = "/v1/token"  # changes nothing, and needs the token for that
 # What says nothing about the database: the page without its data, and that the service is alive.
 PUBLIC = ("/", "/favicon.ico", "/v1/health", "/v1/ready")
 PUBLIC_FOLDER = "/page/"
@@ -81,6 +82,12 @@ class Guard:
             return 421, "The Host of this request is not one of this service; see --allow-host."
         if _is_from_another_site(scope["method"], headers, host):
             return 403, "Requests from the pages of other sites are refused."
+        if (
+            self.settings.read_only
+            and scope["path"] != TOKEN_CHECK
+            and _changes(scope["method"], scope["path"])
+        ):
+            return 403, "This service is read-only."
         if self._needs_token(scope["method"], scope["path"], headers) and not self._has_token(headers):
             return 401, "This needs the token of the service: send 'Authorization: Bearer <token>'."
         return None
@@ -93,7 +100,7 @@ class Guard:
         return not self.is_local and as_address(name) is not None
 
     def _needs_token(self, method: str, path: str, headers: Headers) -> bool:
-        if method not in ("GET", "HEAD", "OPTIONS") and path not in READING_POSTS:
+        if _changes(method, path):
             return True
         is_public = path in PUBLIC or path.startswith(PUBLIC_FOLDER)
         return not is_public and (not self.reads_freely or not FORWARDED.isdisjoint(headers))
@@ -101,6 +108,10 @@ class Guard:
     def _has_token(self, headers: Headers) -> bool:
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         return kind.lower() == "bearer" and is_token(token.strip(), self.settings.token_hash)
+
+
+def _changes(method: str, path: str) -> bool:
+    return method not in ("GET", "HEAD", "OPTIONS") and path not in READING_POSTS
 
 
 def _without_port(host: str) -> str:

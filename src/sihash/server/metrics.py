@@ -1,16 +1,21 @@
-"""Counters and times for Prometheus; where there are several workers, of all of them together."""
+"""Every request is counted and logged; counters are for Prometheus, of all workers together."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import time
 from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from sihash.server import logs
 from sihash.server.guard import App, Message, Receive, Send
 from sihash.server.requests import RouteTable
 
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
     from sihash.server.service import Service
 
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # set before the first import of prometheus_client, if at all
+REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)  # of a proxy before us
+access = logging.getLogger("sihash.server.access")
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
@@ -63,8 +70,8 @@ class _OfDatabase(Collector):
         yield GaugeMetricFamily("sihash_updating", "1 while an update runs", float(is_running))
 
 
-class Measured:
-    """ASGI middleware: tells the metrics about every answer."""
+class Watched:
+    """ASGI middleware: every request has an id, is counted, and leaves a line in the log."""
 
     def __init__(self, app: App, metrics: Metrics, routes: RouteTable) -> None:
         self.app = app
@@ -74,17 +81,27 @@ class Measured:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        start, status = time.perf_counter(), 500
+        start, status, method, path = time.perf_counter(), 500, scope["method"], scope["path"]
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        id = given if REQUEST_ID.fullmatch(given) else uuid4().hex
+        logs.request_id.set(id)  # of this request only: each runs in a context of its own
 
-        async def note_status(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", id.encode())]
             await send(message)
 
         try:
-            await self.app(scope, receive, note_status)
+            await self.app(scope, receive, send_with_id)
         finally:
-            route = getattr(scope.get("route"), "path", None)
-            route = route or self.routes.name(scope["method"], scope["path"])
-            self.metrics.observe(route, status, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            route = getattr(scope.get("route"), "path", None) or self.routes.name(method, path)
+            self.metrics.observe(route, status, seconds)
+            if access.isEnabledFor(logging.INFO):
+                [client, *_] = scope.get("client") or ["-"]
+                facts = {"method": method, "path": path, "route": route, "status": status, "client": client}
+                milliseconds = round(1000 * seconds, 2)
+                message = f"{client} {method} {quote(path)} {status} {milliseconds} ms"
+                logs.event(access, message, {**facts, "milliseconds": milliseconds})

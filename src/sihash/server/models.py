@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from sihash.database.answers import Item, Label, Value, Version
+from sihash.database.answers import Item, Label, Rank, Value, Version
 
 Strategy = Literal["incremental", "relearn"]
-Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
 
 MAX_ID = 2**63 - 1
 MAX_RESULTS = 1000
@@ -32,7 +31,7 @@ IdText = Annotated[
         strict=True,
         min_length=1,
         max_length=1000,
-        json_schema_extra={"pattern": r"^(?!\.{1,2}$)[^\x00]+$"},
+        json_schema_extra={"pattern": r"^(?!\.{1,2}$)[^\x00\uFFFE\uFFFF]+$"},
     ),
 ]
 Id = IdText | Number
@@ -48,7 +47,7 @@ OneOrSeveral = Annotated[
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 LARGEST = 1e18  # of a vector: the squares of larger ones leave the numbers that vectors are kept in
 Vector = Annotated[
-    list[Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]],
+    list[Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]],
     Field(min_length=1, max_length=MAX_WIDTH),
 ]
 
@@ -183,7 +182,8 @@ class InfoAnswer:
 
     An item counts in the class of each of its labels; ``n_several`` items have more than one.
 
-    ``thumbnails`` says whether small pictures are stored; ``columns`` are the kinds of columns by name:
+    ``thumbnails`` says whether small pictures are stored, ``read_only`` whether the service refuses to
+    change anything; ``columns`` are the kinds of columns by name:
     "number", "text", "true or false".
     """
 
@@ -194,6 +194,7 @@ class InfoAnswer:
     n_bits: int
     holds_images: bool
     thumbnails: bool
+    read_only: bool
     width: int
     features: str
     index: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from sihash.server.guard import TOKEN_CHECK
 from sihash.server.models import ErrorAnswer, InfoAnswer, Request
 
 _PROBLEMS = {
@@ -83,8 +84,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def describe_database(description: dict[str, Any], info: InfoAnswer) -> None:
     """Make a description that of the service over one database, whose requests are narrower.
 
-    Routes for images stay out where the database holds vectors, and the other way round; vectors have a
-    length; conditions are about columns that exist.
+    Routes that change it stay out where the service is read-only, those for images where the database holds
+    vectors, and the other way round; vectors have a length; conditions are about columns that exist.
     """
     paths, schemas = description["paths"], description["components"]["schemas"]
     item = schemas["BatchItem"]
@@ -103,6 +104,11 @@ def describe_database(description: dict[str, Any], info: InfoAnswer) -> None:
             vector |= {"minItems": info.width, "maxItems": info.width}
             vector.pop("examples", None)
     _describe_conditions(description, info.columns)
+    if info.read_only:
+        for path, routes in list(paths.items()):
+            if path != TOKEN_CHECK:
+                paths[path] = {name: route for name, route in routes.items() if "security" not in route}
+        description["paths"] = {path: routes for path, routes in paths.items() if routes}
 
 
 def _not_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def _serve(sockets: list[socket.socket], workers: int, limits: Limits) -> None:
         workers=workers,
         http=PunctualProtocol,
         ws="none",
-        log_level="warning",
+        log_config=None,  # a worker sets up `sihash.server.logs`
         access_log=False,
         server_header=False,
         proxy_headers=False,  # nobody before us is trusted

@@ -13,9 +13,8 @@ from fastapi import HTTPException, Request
 from PIL import Image
 
 from sihash.database import Database, DatabaseBusy
-from sihash.database.answers import Label
+from sihash.database.answers import RANKS, Label
 from sihash.features import BadImage
-from sihash.ranking import RANKS
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer
 from sihash.server.reports import ReportCache, diagnosis, evaluation
@@ -68,6 +67,7 @@ class Service:
             n_bits=info["n_bits"],
             holds_images=self.holds_images,
             thumbnails=info["thumbnails"] and self.holds_images,
+            read_only=self.settings.read_only,
             width=info["n_features"],
             features=info["features"].partition(":")[0],
             index=info["index"]["kind"],

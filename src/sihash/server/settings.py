@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 
+from sihash.server.logs import Format, Level
+
 ENVIRONMENT = "SIHASH_SERVICE"
 THREADS = "OPENBLAS_NUM_THREADS"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -63,6 +65,9 @@ class ServerSettings:
     host: str = "127.0.0.1"
     host_names: tuple[str, ...] = ()
     update_threads: str = "1"
+    read_only: bool = False
+    log_level: Level = "warning"
+    log_format: Format = "text"
     limits: Limits = field(default_factory=Limits)
 
     @property

@@ -109,14 +109,14 @@ class Updates:
 
     async def events(self) -> AsyncIterator[bytes]:
         """Server-sent events: the state, now and whenever it changes; a comment when long nothing happens."""
-        last, told = None, time.monotonic()
+        last, sent = None, time.monotonic()
         while not self.is_stopping:
             state = self.state()
             if state != last:
-                last, told = state, time.monotonic()
+                last, sent = state, time.monotonic()
                 yield b"event: update\ndata: " + UPDATE_STATE.dump_json(state) + b"\n\n"
-            elif time.monotonic() - told > HEARTBEAT_SECONDS:
-                told = time.monotonic()
+            elif time.monotonic() - sent > HEARTBEAT_SECONDS:
+                sent = time.monotonic()
                 yield b": still here\n\n"
             await asyncio.sleep(POLL_SECONDS)
 

@@ -14,23 +14,23 @@ too: that is also how a reader learns, in microseconds, that something happened.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError
+from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, gone
 from sihash.store.files import Written
 from sihash.store.log import Operation
-from sihash.store.watched_file import OpenedFile
 
 FILE = "catalogue.sqlite"
-FORMAT = 4
+FORMAT = 5
 APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
 COMMIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
@@ -64,8 +64,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "number INTEGER PRIMARY KEY",
         "operation INTEGER NOT NULL",
         "id INTEGER NOT NULL",
-        "before INTEGER NOT NULL",
-        "after INTEGER NOT NULL",
+        "class INTEGER NOT NULL",
     ),
     "thumbnails": ("id INTEGER PRIMARY KEY", "image BLOB NOT NULL"),
     "operations": (
@@ -99,6 +98,17 @@ def refuse_missing(root: Path) -> None:
     """One sentence where there is no database; the command line asks before it loads anything heavy."""
     if not (root / FILE).is_file():
         raise DatabaseError(f"There is no database at {root}; make one with `sihash create`.")
+
+
+def is_finished(root: Path) -> bool:
+    """Whether there is a database, and not only the start of one whose creation was killed."""
+    if not (root / FILE).is_file():
+        return False
+    try:
+        with closing(Catalogue(root)) as catalogue:
+            return catalogue.last_operation() > 0
+    except DatabaseError:  # it is damaged, perhaps
+        return True
 
 
 class Catalogue:
@@ -230,7 +240,7 @@ class Catalogue:
 
     def operations(self, after: int = 0) -> list[Operation]:
         """The operations after number ``after``, in order and without a gap."""
-        with self._lock, nullcontext() if self._db.in_transaction else self.snapshot():
+        with self.snapshot():
             found = [Operation(*row) for row in self.rows("operations", "number > ?", (after,))]
             last = self.last_operation()  # of the same moment; damage may have made it any number
         numbers = range(after + 1, last + 1)
@@ -266,6 +276,9 @@ class Catalogue:
     def snapshot(self) -> Iterator[None]:
         """What is read inside a ``with`` block is of one moment."""
         with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
             self.execute("BEGIN")
             try:
                 yield
@@ -407,3 +420,56 @@ class Catalogue:
         with self._lock:
             if self._db.in_transaction:
                 self._db.rollback()
+
+
+class OpenedFile:
+    """A catalogue as it was found at its path.
+
+    ``immutable`` says that SQLite must be told to take no locks: it would make its log and index beside the
+    file, they are not there, and this user may not write in the folder. SQLite never looks again then, so
+    that size and time of the file are watched here, and whether a writer has made a log.
+    """
+
+    def __init__(self, path: Path, write: bool) -> None:
+        self.path = path
+        self._log, self._index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
+        self.immutable = not (write or os.access(path.parent, os.W_OK) or self._has_log())
+        self._seen = self._look()
+
+    @property
+    def inode(self) -> tuple[int, ...]:
+        return self._seen[:2]
+
+    def is_in_place(self) -> bool:
+        """Whether it is still the file at the path."""
+        return self._look()[:2] == self.inode
+
+    def is_current(self) -> bool:
+        """Whether it is, and SQLite sees what is in it now; by one call of ``stat``, as a rule."""
+        return self._look() == self._seen and not (self.immutable and self._has_log())
+
+    def _has_log(self) -> bool:
+        """Whether SQLite finds what it needs, or there is a log that must not be passed over."""
+        try:
+            return os.stat(self._log).st_size > 0 or self._index.exists()
+        except FileNotFoundError:
+            return False
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            found = os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            found = self._look_again()
+        inode = (found.st_dev, found.st_ino)
+        if not self.immutable:
+            return inode
+        return (*inode, found.st_size, found.st_mtime_ns)
+
+    def _look_again(self) -> os.stat_result:
+        """Where nothing was a moment ago a copy may be now; if not, say what is missing, folder or file."""
+        if not self.path.parent.is_dir():
+            raise gone(self.path.parent)
+        try:
+            return os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.") from None

@@ -12,6 +12,7 @@ import hashlib
 import io
 import os
 import secrets
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from sihash.store.errors import CorruptFile
 
 SEGMENTS_FOLDER, MODELS_FOLDER = "segments", "models"
 CHUNK = 1 << 22  # bytes hashed at a time
+MOST_ORIGINAL_BYTES = 64 << 20  # a larger file of the user is not read into memory only to be looked at
 
 
 class Disk:
@@ -165,3 +167,27 @@ def _altered(root: Path, file: Written) -> CorruptFile:
         f"{root / file.path} was cut short or altered: size or SHA-256 are not those in the catalogue; "
         "restore it from a copy of the database."
     )
+
+
+# The files that items were made of belong to the user; the database only knows where they were.
+
+
+def read_original(path: str, sha256: str) -> bytes | None:
+    """The content of a file of the user if it is what it was; None if it is gone, altered, or too large.
+
+    What lies at the path by now may be anything: a pipe would be waited for, so only plain files are read,
+    and nothing is handed out that has another hash.
+    """
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_ORIGINAL_BYTES:
+                return None
+            data = file.read(MOST_ORIGINAL_BYTES + 1)
+    except (OSError, ValueError):  # gone, not ours to read, or no name for a file
+        return None
+    return data if hashlib.sha256(data).hexdigest() == sha256 else None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

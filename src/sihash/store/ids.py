@@ -18,8 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from sihash.store.errors import DatabaseError
+from sihash._typing import Array
+from sihash.store.catalogue import Catalogue, SqlRow
+from sihash.store.errors import DatabaseError, NoSuchItem
 from sihash.store.labels import check_text
+from sihash.store.segments import Places
 
 Id = str | int
 
@@ -35,6 +38,11 @@ def plain_id(value: Any) -> Id:
     if isinstance(value, str):
         if value in ("", ".", "..") or "\0" in value:  # browsers take dots out of addresses
             raise DatabaseError(f"An id must not be empty, '.' or '..', nor hold NUL; got {value[:50]!r}.")
+        if "\ufffe" in value or "\uffff" in value:
+            raise DatabaseError(
+                f"An id must not hold U+FFFE or U+FFFF, got {value[:50]!a}: they are no characters, and some "
+                "programs turn them into others."
+            )
         return check_text(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if not -LARGEST_ID - 1 <= value <= LARGEST_ID:
@@ -45,7 +53,8 @@ def plain_id(value: Any) -> Id:
 
 def plain_ids(values: Any, n: int) -> list[Id]:
     """The ids of ``n`` items, refused unless they can be told apart."""
-    values = values.tolist() if hasattr(values, "tolist") else list(values)
+    values = values.tolist() if hasattr(values, "tolist") else values
+    values = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     if len(values) != n:
         raise DatabaseError(f"Expected as many ids as items, got {len(values)} ids for {n} items.")
     ids = [plain_id(value) for value in values]
@@ -100,3 +109,47 @@ def largest_number(ids: Iterable[Id | None]) -> int:
 def written(text: str, ids: Sequence[Id]) -> Id:
     """Which of some ids is written like this; the text itself if none is."""
     return next((own for own in ids if str(own) == text), text)
+
+
+def has_own_ids(catalogue: Catalogue) -> bool:
+    """Whether any item ever had another id than its number."""
+    return bool(catalogue.execute("SELECT 1 FROM items WHERE folded IS NOT NULL LIMIT 1"))
+
+
+def rows_under(catalogue: Catalogue, places: Places, ids: Iterable[Id]) -> dict[str, SqlRow]:
+    """Rows of the living items with ids like these, by the folded id: one each."""
+    ids = list(ids)
+    rows: list[SqlRow] = []
+    if has_own_ids(catalogue):
+        rows = list(catalogue.rows_in("items", "folded", sorted({folded(own) for own in ids})))
+    numbers = [number for own in ids if (number := as_number(own)) is not None]
+    rows += [row for row in catalogue.items(numbers).values() if row[6] is None]
+    alive = places.alive(np.array([row[0] for row in rows], dtype=np.int64))
+    return {row[6] or str(row[0]): row for row, lives in zip(rows, alive, strict=True) if lives}
+
+
+def numbers_of(catalogue: Catalogue, places: Places, ids: Iterable[Any]) -> Array:
+    """Numbers of items by their ids, in their order; an id that the collection does not have is refused."""
+    values = [plain_id(value) for value in ids]
+    if all(type(value) is int and as_number(value) == value for value in values):
+        numbers = np.array(values, dtype=np.int64)
+        if not has_own_ids(catalogue) and places.alive(numbers).all():
+            return numbers
+    rows = rows_under(catalogue, places, values)
+    out = []
+    for value in values:
+        row = rows.get(folded(value))
+        own = None if row is None else of_row(row[0], row[5])
+        if row is None or own != value or type(own) is not type(value):
+            hint = "" if own is None else f"; there is {own!r}"
+            raise NoSuchItem(f"No item has the id {value!r}{hint}.")
+        out.append(row[0])
+    return np.array(out, dtype=np.int64)
+
+
+def ids_of_numbers(catalogue: Catalogue, numbers: Sequence[int]) -> list[Id]:
+    """Ids of items by their numbers, in their order."""
+    if not has_own_ids(catalogue):
+        return list(numbers)
+    rows = catalogue.items(numbers)
+    return [of_row(number, rows[number][5]) for number in numbers]

@@ -1,4 +1,4 @@
-"""One holder at a time, in any process: a lock file that names who holds it."""
+"""Locks: a file that one process at a time holds, and a lock that many threads may hold together to read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Condition
 
 from sihash.store.errors import DatabaseBusy, gone
 
@@ -60,3 +61,39 @@ def locked(path: Path, what: str, patience: float = 0.0) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+class SharedLock:
+    """A writer that waits goes before readers that come later, so it is never starved."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._n_readers = 0
+        self._n_writers = 0  # at work or waiting
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        with self._changed:
+            while self._n_writers:
+                self._changed.wait()
+            self._n_readers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._n_readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """For one writer at a time: callers hold a lock of their own."""
+        with self._changed:
+            self._n_writers += 1
+            while self._n_readers:
+                self._changed.wait()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._n_writers -= 1
+                self._changed.notify_all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,8 @@ class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
     ``operations`` are the numbers of those that brought each item. ``alive`` says which of them are part of
-    the collection now, ``classes`` are their labels of now; nothing else changes. ``codes`` were made by
-    ``code_version``, which may be older than the model in force.
+    the collection, and ``classes`` are their labels, at the moment of a `sihash.store.state.State`. ``codes``
+    were made by ``code_version``, which may be older than the version in force; 0 where there are none.
     """
 
     root: Path
@@ -57,14 +57,6 @@ class Segment:
     def span(self) -> tuple[int, int]:
         """The first and the last operation that brought items."""
         return int(self.operations.min()), int(self.operations.max())
-
-    def set_alive(self, operation: int, alive: bool) -> None:
-        """Let the items that an operation brought live, or not."""
-        first, last = self.span
-        if first == last == operation:
-            self.alive[:] = alive
-        elif first <= operation <= last:
-            self.alive[self.operations == operation] = alive
 
     def hold(self) -> None:
         """Keep hold of the files, whoever deletes them: they are mapped, or in memory."""
@@ -127,16 +119,14 @@ def write_codes(root: Path, number: int, version: int, codes: Array) -> Written:
 
 
 class Places:
-    """Where items are: segments in the order of their ids."""
+    """Where items are: segments, given in the order of their ids."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        self.segments: list[Segment] = []
-        self.take(segments)
+        self.become(segments)
 
-    def take(self, more: Sequence[Segment], gone: Set[int] = frozenset()) -> None:
-        """Take up segments that came later, and let go of those with numbers in ``gone``."""
-        stay = [segment for segment in self.segments if segment.number not in gone]
-        self.segments = sorted([*stay, *more], key=lambda segment: int(segment.ids[0]))
+    def become(self, segments: Sequence[Segment]) -> None:
+        """Let these be the segments from now on."""
+        self.segments = list(segments)
         self._first = np.array([segment.ids[0] for segment in self.segments], dtype=np.int64)
 
     def find(self, ids: Array) -> list[tuple[Segment, Array, Array]]:

@@ -19,14 +19,11 @@ from sihash.store.columns import Table, write_table
 from sihash.store.errors import DatabaseBusy, DatabaseError
 from sihash.store.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
 from sihash.store.ids import Id, to_row
-from sihash.store.label_table import LabelTable, to_json
-from sihash.store.labels import LabelSet
+from sihash.store.labels import LabelSet, LabelTable, to_json
 from sihash.store.locks import locked
 from sihash.store.segments import Segment
 
 WRITER, UPDATER = "writer.lock", "update.lock"
-SWEEP_SECONDS = 1.0  # that an update waits for the lock of updates: writers hold it while they sweep
-PATIENCE = 3600.0  # seconds that an update waits for an addition to end, rather than lose what it learned
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
@@ -59,6 +56,13 @@ class Writer:
         first = self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM removed")[0][0]
         operation = self.operation
         self.catalogue.insert("removed", ((first + k, operation, int(i)) for k, i in enumerate(ids)))
+
+    def insert_relabelled(self, ids: Array, numbers: Array) -> None:
+        """Note that this operation gives items other class numbers; −1 stands for no label."""
+        first = self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM relabelled")[0][0]
+        operation = self.operation
+        rows = enumerate(zip(ids.tolist(), numbers.tolist(), strict=True), first)
+        self.catalogue.insert("relabelled", ((k, operation, *row) for k, row in rows))
 
     def class_numbers(self, labels: Sequence[LabelSet], table: LabelTable | None = None) -> list[int]:
         """Class numbers of label sets, −1 for none; the catalogue and its ``table`` take up new ones."""

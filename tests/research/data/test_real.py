@@ -45,7 +45,7 @@ def test_cifar10_and_its_gist():
     assert sorted(set(collection.y))[:3] == ["airplane", "automobile", "bird"]
     test = np.flatnonzero(collection.is_test)
     X = (
-        extract(islice(collection.X, len(test)))
+        extract(islice(collection.X, len(test)), "gist")
         if test[-1] == len(test) - 1
         else pytest.skip("test part not first")
     )

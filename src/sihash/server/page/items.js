@@ -14,6 +14,7 @@ export function setCollection(value) {
   info = value;
   setLabels(info);
   document.body.classList.toggle("no-pictures", !info.thumbnails);
+  document.body.classList.toggle("read-only", info.read_only);
 }
 
 /** A picture that the service has, as a blob address; null if it has none. */

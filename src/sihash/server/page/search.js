@@ -10,7 +10,7 @@ import { hasSeveral } from "./labels.js";
 import { look } from "./viewer.js";
 
 const SAMPLE = 48;
-const RANKS = { combined: "class and likeness", label: "likely class", vector: "likeness of vectors", asymmetric: "margins of the query", hamming: "Hamming distance" };
+const RANKS = { combined: "class and likeness", hamming: "Hamming distance", vector: "likeness of vectors" };
 const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), where: "", seed: 0, isAnswered: false };
 let info = null;
 let running = null; // AbortController of the search under way
@@ -28,7 +28,7 @@ function setUp() {
   $("others").addEventListener("click", () => { state.seed += 1; run(); });
   $("filters-box").open = $("query-box").open = matchMedia("(min-width: 721px)").matches; // on a phone, results come first
   $("results").replaceChildren(...placeholders(SAMPLE / 2));
-  takeChosen(); // whoever was faster than this script
+  takeChosen(); // a file chosen before this script was loaded
 }
 
 /** New facts about the database: other classes, another version. */

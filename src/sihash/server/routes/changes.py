@@ -134,7 +134,7 @@ def _meant(known: list[Label], given: Sequence[OneOrSeveral | None]) -> list[Any
     lists = [one if isinstance(one, list) else [one] for one in given]
     labels = iter(written_labels(known, [text for one in lists for text in one]))
     meant = [[next(labels) for _ in one] for one in lists]
-    return [own if isinstance(one, list) else own[0] for one, own in zip(given, meant, strict=True)]
+    return [found if isinstance(one, list) else found[0] for one, found in zip(given, meant, strict=True)]
 
 
 def _name(k: int, item: BatchItem) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import HTMLResponse
 
+from sihash.pages import render
 from sihash.server.models import Health, Ready
 from sihash.server.openapi import problems
 from sihash.server.service import service_of
@@ -33,3 +35,11 @@ async def metrics(request: Request) -> Response:
     service = service_of(request)
     text = await asyncio.to_thread(service.metrics.text, service)
     return Response(text, media_type="text/plain; version=0.0.4")
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> HTMLResponse:
+    """The description of the routes, for people; nothing is fetched from elsewhere."""
+    name = service_of(request).info().name
+    page = await asyncio.to_thread(lambda: render("api.html", name=name, api=request.app.openapi()))
+    return HTMLResponse(page)

@@ -66,8 +66,8 @@ async def search_by_item(request: Request, id: ItemId) -> Answer:
     """Search from an item of the collection; it is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
     arguments = await _arguments(service, options)
-    own = service.searcher.id_of(id)
-    [answer] = service.searcher.search_ids([own], **arguments)  # takes no longer than handing it to a thread
+    item = service.searcher.id_of(id)
+    [answer] = service.searcher.search_ids([item], **arguments)  # takes no longer than handing it to a thread
     return answer
 
 

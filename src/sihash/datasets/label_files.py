@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sihash.database.answers import LabelSet
 from sihash.datasets.dataset import ColumnChoice
 from sihash.datasets.tables import FILE_COLUMNS, read_cells, read_columns
 from sihash.store.errors import DatabaseError
-from sihash.store.labels import joined_labels, label_sets, printable
+from sihash.store.labels import LabelSet, joined_labels, label_sets, printable
 
 _JSON_LINES = (".jsonl", ".ndjson")
 
