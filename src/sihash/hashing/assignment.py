@@ -101,7 +101,7 @@ def _settled(svms: SVMs, losses: PairLosses, gamma: float) -> bool:
 
 
 def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> tuple[int, float]:
-    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns the flips and what they gain."""
+    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns flips and gain."""
     table = losses.table
     surplus = abs(int(table.surplus()[j]))
     rows.parts(_set_deltas, j, losses.differences(j), table.words[:, j], C_x)
@@ -208,7 +208,7 @@ def _around(rows: RowBlocks, edge: float) -> tuple[int, int, int]:
 
 
 def _flip(rows: RowBlocks, cut: Cut) -> tuple[Array, Array, float]:
-    """Find the rows that flip; returns their distinct pairs, how many have each, and what their losses gain."""
+    """Find the rows that flip; returns their distinct pairs, how many have each, and the gain."""
     delta, stays = rows.scratch["delta"], rows.scratch["stays"]
     minus = delta < cut.edge
     equal = np.flatnonzero(delta == cut.edge)
