@@ -14,8 +14,9 @@ from sihash._typing import Array
 from sihash.checks import as_numbers, check_count
 from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit, Id, LabelSet, Why
+from sihash.database.describing import Features, describe
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, describe, open_source
+from sihash.database.sources import ImageSource, open_source
 from sihash.index.base import check_radius
 from sihash.labels import several
 from sihash.ranking import Found, Rank, Reasons, Weights, check_rank
