@@ -50,11 +50,12 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
+from sihash.database.describing import Features
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.mapping import Map
 from sihash.database.snapshot import Reader, Snapshot
-from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.sources import ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
 from sihash.evaluation import Comparison
 from sihash.features import default_features, extractor

@@ -14,8 +14,9 @@ from sihash._typing import Array
 from sihash.checks import as_numbers, check_count
 from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit, Id, LabelSet, Why
+from sihash.database.describing import Features, describe
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, as_list, describe, open_source, plain_column
+from sihash.database.sources import ImageSource, as_list, open_source, plain_column
 from sihash.datasets.roles import NO_COLUMNS
 from sihash.datasets.tables import is_table_in_memory, read_table
 from sihash.index.base import check_radius

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
+from sihash.database.describing import Describer, Features, read_ahead
 from sihash.database.intake import Intake
 from sihash.datasets import Reject, arrow
 from sihash.datasets.dataset import Collection
@@ -25,54 +24,14 @@ from sihash.datasets.label_files import columns_by_name, is_label_file, labels_b
 from sihash.datasets.loading import read
 from sihash.datasets.roles import NO_COLUMNS, ColumnChoice
 from sihash.datasets.tables import is_table_in_memory, read_table
-from sihash.features import extractor
-from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.kernel import Middle, row_blocks
 from sihash.labels import several
 from sihash.store.columns import Table, make_table
 from sihash.store.errors import DatabaseError
 from sihash.store.ids import plain_ids
 from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
+from sihash.store.scratch import Scratch
 from sihash.store.segments import rows_of
-
-THUMBNAIL_PIXELS = 96  # pixels of the longer side
-
-
-@dataclass(frozen=True)
-class Features:
-    """How images become vectors; ``name`` is "none" where the items are vectors."""
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def extractor(self) -> Extractor:
-        """The extractor; an ONNX file must be the one that the database was made with."""
-        if self.name == "none":
-            raise DatabaseError("This database holds vectors; give vectors (n × d), not images.")
-        made = extractor(self.name, **self.options)
-        now = json.loads(json.dumps(made.settings))
-        if self.settings and now != self.settings:
-            changed = _changed_file(self.name.partition(":")[2], self.settings, now)
-            if changed:
-                raise DatabaseError(
-                    f"{changed} is not what it was when this database was made, so new vectors would not fit "
-                    "the old ones; bring the old file back, or create a database with the new one."
-                )
-            raise DatabaseError(
-                f"The features {self.name!r} are not those that this database was made with: expected "
-                f"{self.settings}, got {made.settings}."
-            )
-        return made
-
-
-def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """The first file that features come from and that has changed, or is gone, or is new."""
-    if before.get("model") != now.get("model"):
-        return network
-    old, new = before.get("files", {}), now.get("files", {})
-    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-    return str(Path(network).with_name(names[0])) if names else None
 
 
 @dataclass
@@ -119,6 +78,9 @@ class Source:
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         """What ``intake`` takes, block by block."""
         raise NotImplementedError
+
+    def forget_notes(self) -> None:
+        """Of reading it: the items are in the database."""
 
     def _block(
         self, intake: Intake, vectors: Array, contents: list[bytes], thumbnails: list[bytes | None]
@@ -176,7 +138,10 @@ class VectorSource(Source):
 
 
 class ImageSource(Source):
-    """Files, or pictures in memory, that the extractor turns into vectors."""
+    """Files, or pictures in memory, that ``features`` turn into vectors.
+
+    What is described is noted at ``notes_in``, if that is said, until `forget_notes`.
+    """
 
     def __init__(
         self, images: Iterable[Any], place: str | None, names: Sequence[str], labels: Sequence[LabelSet]
@@ -185,70 +150,39 @@ class ImageSource(Source):
         self.images = images
         self.features = Features("none")
         self.thumbnails = False
+        self.notes_in: Path | None = None
+        self._describer: Describer | None = None
+        self._notes: Scratch | None = None
 
     @property
     def step(self) -> str:  # type: ignore[override]
-        return f"reading: images, {self.features.name.partition(':')[0]} features"
+        return "reading" if self._describer is None else self._describer.step
 
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
-        chosen = self.features.extractor()
+        describer = self._describer = Describer(self.features, self.thumbnails, len(self))
+        if self.notes_in is not None:
+            self._notes = describer.noted_in(self.notes_in)
         start = 0
-        for chunk in chunks(self.images):
+        for chunk, contents in read_ahead(self.images):
             places = range(start, start + len(chunk))
             start += len(chunk)
-            contents = [content_of(image) for image in chunk]
             new = intake.new(places, contents)
-            found, problems = describe([chunk[k] for k in new], chosen, self.thumbnails)
+            found, problems = describer([chunk[k] for k in new], [contents[k] for k in new])
             reasons = {contents[new[place]]: reason for place, reason in problems.items()}
             taken = intake.take(places, contents, new, reasons)
+            described = {new[place]: each for place, each in found.items()}
+            describer.done(start)
             if taken:
                 yield self._block(
                     intake,
-                    np.concatenate([vectors for vectors, _ in found]),
+                    np.stack([described[k][0] for k in taken]),
                     [contents[k] for k in taken],
-                    [small for _, some in found for small in some],
+                    [described[k][1] for k in taken],
                 )
 
-
-def describe(
-    images: Iterable[Any], chosen: Extractor, thumbnails: bool
-) -> tuple[list[tuple[Array, list[bytes | None]]], dict[int, str]]:
-    """Vectors and thumbnails of the readable images, in pieces, and the reasons of the others by number."""
-
-    def work(items: list[Any]) -> tuple[list[Any], dict[int, str]]:
-        small: list[bytes | None] = []
-
-        def prepare(image: Image.Image) -> Array:
-            prepared = chosen.prepare(image)
-            small.append(thumbnail(image) if thumbnails else None)
-            return prepared
-
-        prepared, problems = decode_all(items, prepare, chosen.at_least)
-        if len({p.shape for p in prepared}) > 1:
-            raise DatabaseError("The images are not of one size; choose features that resize them.")
-        return [(chosen.describe(np.stack(prepared)), small)] if prepared else [], problems
-
-    return process(images, work, chosen.batch)
-
-
-def thumbnail(image: Image.Image) -> bytes:
-    """A small JPEG."""
-    if max(image.size) > THUMBNAIL_PIXELS:
-        image = image.copy()
-        image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    out = io.BytesIO()
-    (image if image.mode == "RGB" else image.convert("RGB")).save(out, "JPEG", quality=80)
-    return out.getvalue()
-
-
-def content_of(image: Any) -> bytes:
-    """SHA-256 of a file's bytes, or of the pixels of a picture in memory."""
-    if isinstance(image, bytes):
-        return hashlib.sha256(image).digest()
-    if isinstance(image, Exception):  # could not be read; it is rejected in its turn
-        return hashlib.sha256(os.urandom(16)).digest()
-    pixels = np.ascontiguousarray(image)
-    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).digest()
+    def forget_notes(self) -> None:
+        if self._notes is not None:
+            self._notes.delete()
 
 
 # From what the caller gave to a source.
