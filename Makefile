@@ -21,9 +21,10 @@ slow: $(VENV)/ready
 	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10 -m slow
 
 # `slow`, and the long runs of the reliability tests: 1,000 kills, 10,000 sequences, 20,000 broken images, a
-# minute of load. Hours.
+# minute of load, a sample of mutants. Hours.
 soak: slow
 	SIHASH_SOAK=1 $(RUN)pytest -q --timeout 7200 tests/database tests/server
+	$(RUN)python tests/planted/mutations.py
 
 # The documentation, in site/. A warning is an error.
 docs: $(VENV)/ready
@@ -42,13 +43,10 @@ bench: $(VENV)/ready
 
 # The others, in an hour or two; times mean something on a quiet machine only.
 bench-all: bench
-	$(RUN)python -m benchmarks.solvers --ocas
-	$(RUN)python -m benchmarks.sih quality
 	$(RUN)python -m benchmarks.incremental --growth --stream
 	$(RUN)python -m benchmarks.protocols split
 	$(RUN)python -m benchmarks.protocols classes
 	$(RUN)python -m benchmarks.protocols stream
-	$(RUN)python -m benchmarks.baselines
 	$(RUN)python -m benchmarks.database
 	$(RUN)python -m benchmarks.search speed
 	$(RUN)python -m benchmarks.churn rounds --items 100000
