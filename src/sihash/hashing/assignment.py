@@ -48,10 +48,12 @@ def descend(
         return flips
     rows, counter = svms.rows, svms.counter()
     rows.parts(_open, counter)
-    for sweep in range(MAX_SWEEPS):
+    is_worth_it = False
+    for _ in range(MAX_SWEEPS):
         if sum(_update_bit(rows, j, losses, svms.C, gamma) for j in range(svms.m)) <= least_gain:
             break
-    if not sweep:
+        is_worth_it = True
+    if not is_worth_it:
         rows.parts(_forget)
         return flips
     table.become(moved)
