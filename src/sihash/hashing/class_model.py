@@ -33,7 +33,7 @@ from sihash._typing import Array
 from sihash.kernel import row_blocks
 from sihash.threads import map_threads
 
-SHRINKAGES = (0.02, 0.1, 0.3, 0.6, 0.8, 0.95)  # of W that are tried; between them log-loss hardly changes
+SHRINKAGES = (0.02, 0.1, 0.3, 0.6, 0.8, 0.9)  # of W that are tried; between them log-loss hardly changes
 SCALES = 1e-3, 3.0  # of s and t: data that separate well would send them to infinity
 FEWEST_ASKING = 30  # rows: with fewer the default weights are as good a guess
 SMALLEST_SPREAD = 1e-3  # of class means, as a share of W: classes that do not differ have no discriminant
@@ -236,11 +236,16 @@ def fit_weights(parts: Sequence[Asking], several: bool) -> Spread:
     weights = [np.ones(len(part.y)) if several else 1 / np.bincount(part.y)[part.y] for part in parts]
     total = sum(float(w.sum()) for w in weights)
 
-    def loss_of(scores: Sequence[Array], priors: Sequence[Array]) -> float:
-        return -sum(
-            float(w @ log_softmax(S + prior)[np.arange(len(part.y)), part.y])
-            for part, w, S, prior in zip(parts, weights, scores, priors, strict=True)
-        ) / total  # fmt: skip
+    def loss_and_slope(x: Array, factors: Sequence[Sequence[Array]]) -> tuple[float, Array]:
+        """−log p of the right classes, and its slope in the weights of the factors."""
+        value, slope = 0.0, np.zeros(len(x))
+        for part, w, prior, own in zip(parts, weights, priors, factors, strict=True):
+            rows = np.arange(len(part.y))
+            log_p = log_softmax(sum(each * factor for each, factor in zip(x, own, strict=True)) + prior)
+            value -= float(w @ log_p[rows, part.y])
+            P = np.exp(log_p)
+            slope += [float(w @ (np.einsum("ij,ij->i", P, f) - f[rows, part.y])) for f in own]
+        return value / total, slope / total
 
     from scipy.optimize import minimize, minimize_scalar  # only learning needs it
 
@@ -250,29 +255,23 @@ def fit_weights(parts: Sequence[Asking], several: bool) -> Spread:
         models = [replace(p.model, spread=replace(p.model.spread, shrinkage=shrinkage)) for p in parts]
         normal = [model.log_normal(part.Z) for model, part in zip(models, parts, strict=True)]
 
-        def loss_at(log_t: float, normal: list[Array] = normal) -> float:
-            return loss_of([np.exp(log_t) * each for each in normal], priors)
+        def loss_at(log_t: float, alone: Sequence[Sequence[Array]] = tuple([each] for each in normal)) -> float:
+            return loss_and_slope(np.exp([log_t]), alone)[0]
 
-        found = minimize_scalar(loss_at, bounds=np.log(SCALES), method="bounded", options={"xatol": 0.1})
+        found = minimize_scalar(loss_at, bounds=np.log(SCALES), method="bounded", options={"xatol": 0.05})
         if found.fun < least[0]:
             least = float(found.fun), shrinkage, float(np.exp(found.x)), normal
     _, shrinkage, alone, normal = least
-    agreement = [part.model.agreement(part.margins) for part in parts]
-
-    def loss(x: Array) -> tuple[float, Array]:
-        value, slope = 0.0, np.zeros(2)
-        for part, w, prior, *factors in zip(parts, weights, priors, normal, agreement, strict=True):
-            rows = np.arange(len(part.y))
-            log_p = log_softmax(alone * x[0] * factors[0] + 10 * x[1] * factors[1] + prior)
-            value -= float(w @ log_p[rows, part.y])
-            P = np.exp(log_p)
-            for k, (factor, unit) in enumerate(zip(factors, (alone, 10), strict=True)):
-                slope[k] += unit * float(w @ (np.einsum("ij,ij->i", P, factor) - factor[rows, part.y]))
-        return value / total, slope / total
-
-    best = minimize(loss, [0.5, 0.5], jac=True, method="L-BFGS-B", bounds=[(0, 10), (0, 20)]).x
+    units = alone, 10.0  # of the two weights, so that both are near 1
+    both = [
+        (units[0] * each, units[1] * part.model.agreement(part.margins))
+        for each, part in zip(normal, parts, strict=True)
+    ]
+    best = minimize(
+        loss_and_slope, [0.5, 0.5], (both,), jac=True, method="L-BFGS-B", bounds=[(0, 10), (0, 20)]
+    ).x
     spread = replace(
-        spread, shrinkage=shrinkage, normal=float(alone * best[0]), words=float(10 * best[1]), normal_alone=alone
+        spread, shrinkage=shrinkage, normal=float(units[0] * best[0]), words=float(units[1] * best[1]), normal_alone=alone
     )
     return replace(spread, threshold=_threshold(parts, spread)) if several else spread
 

@@ -32,7 +32,7 @@ LabelSet = tuple[object, ...]
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """Places of the rows that ``asking`` and that were ``kept``, and what was made of those."""
+    """Rows that are ``asking`` and those that were ``kept``, by their places, and what was made of these."""
 
     asking: Array
     kept: Array
@@ -44,6 +44,10 @@ class Rehearsal:
         own = replace(spread, variances=model.spread.variances, axes=model.spread.axes)
         heads = KnownModel(replace(model, spread=own))
         return replace(self, functions=replace(self.functions, heads=heads))
+
+    def named(self, ids: Array) -> Rehearsal:
+        """With the ids of rows for their places."""
+        return replace(self, asking=ids[self.asking], kept=ids[self.kept])
 
     def asked(self, X: Array, labels: Sequence[LabelSet]) -> Asking:
         """The rows that ask as the class model sees them; ``X`` and ``labels`` are of all rows."""
