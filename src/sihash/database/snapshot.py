@@ -125,6 +125,7 @@ class Snapshot:
                     (index, near),
                     self.places,
                     self.classes,
+                    self.first_new,
                 )
                 self._follow(ranker, difference([], self.places.segments))
                 if isinstance(index, ServedIndex):
@@ -137,6 +138,11 @@ class Snapshot:
     def weights(self) -> Weights:
         """Of the ranking, as they were found when the version in force was learned."""
         return Weights(**self.log.learned(self.version).details["ranking"])
+
+    @property
+    def first_new(self) -> int:
+        """Items with this number or a later one came after the version in force was learned."""
+        return int(self.log.learned(self.version).details["first_new"])
 
     def _replace_on_server(self, index: ServedIndex) -> None:
         """Items that came since may have other codes there: those of before an update, or of one undone."""

@@ -193,22 +193,22 @@ class ClassModel:
             kept, f = f == f.max(), np.full(len(f), SMALLEST_SPREAD)
         return mean, scaled @ V[:, kept], f[kept] * (b * d / f[kept].sum())
 
-    def with_rows(self, Z: Array, sets: Sequence[Sequence[int]]) -> Self:
-        """With the statistics of more rows; each has a set of positions of labels, which may be new."""
-        number: dict[tuple[int, ...], int] = {}
-        parts = np.split(self.flat, np.cumsum(self.counts)[:-1]) if len(self.counts) else []
-        for k, own in enumerate(parts):
-            number[tuple(sorted(own.tolist()))] = k
-        keys = [tuple(sorted(own)) for own in sets]
-        for key in keys:
-            number.setdefault(key, len(number))
-        fresh = [key for key, k in number.items() if k >= len(self.counts)]
-        sums, sizes = sums_of(Z, np.array([number[key] for key in keys], dtype=np.intp), len(number))
-        sums[: len(self.sums)] += self.sums
-        sizes[: len(self.sizes)] += self.sizes
+    def with_rows(self, Z: Array, which: Array, sets: Sequence[Sequence[int]]) -> Self:
+        """With the statistics of more rows; ``which`` of the ``sets`` of positions of labels each has.
+
+        Labels may be new.
+        """
+        parts = np.split(self.flat, np.cumsum(self.counts)[:-1])
+        number = {frozenset(own.tolist()): k for k, own in enumerate(parts)}
+        n_known = len(number)
+        place = np.array([number.setdefault(frozenset(own), len(number)) for own in sets], dtype=np.intp)
+        fresh = [sorted(own) for own in list(number)[n_known:]]
+        sums, sizes = sums_of(Z, place[which], len(number))
+        sums[:n_known] += self.sums
+        sizes[:n_known] += self.sizes
         return replace(
             self,
-            flat=np.concatenate([self.flat, np.array([k for key in fresh for k in key], dtype=np.intp)]),
+            flat=np.concatenate([self.flat, np.array([k for own in fresh for k in own], dtype=np.intp)]),
             counts=np.concatenate([self.counts, np.array([*map(len, fresh)], dtype=np.intp)]),
             sums=sums,
             sizes=sizes,
@@ -255,7 +255,9 @@ def fit_weights(parts: Sequence[Asking], several: bool) -> Spread:
         models = [replace(p.model, spread=replace(p.model.spread, shrinkage=shrinkage)) for p in parts]
         normal = [model.log_normal(part.Z) for model, part in zip(models, parts, strict=True)]
 
-        def loss_at(log_t: float, alone: Sequence[Sequence[Array]] = tuple([each] for each in normal)) -> float:
+        def loss_at(
+            log_t: float, alone: Sequence[Sequence[Array]] = tuple([each] for each in normal)
+        ) -> float:
             return loss_and_slope(np.exp([log_t]), alone)[0]
 
         found = minimize_scalar(loss_at, bounds=np.log(SCALES), method="bounded", options={"xatol": 0.05})
@@ -271,7 +273,11 @@ def fit_weights(parts: Sequence[Asking], several: bool) -> Spread:
         loss_and_slope, [0.5, 0.5], (both,), jac=True, method="L-BFGS-B", bounds=[(0, 10), (0, 20)]
     ).x
     spread = replace(
-        spread, shrinkage=shrinkage, normal=float(units[0] * best[0]), words=float(units[1] * best[1]), normal_alone=alone
+        spread,
+        shrinkage=shrinkage,
+        normal=float(units[0] * best[0]),
+        words=float(units[1] * best[1]),
+        normal_alone=alone,
     )
     return replace(spread, threshold=_threshold(parts, spread)) if several else spread
 

@@ -145,7 +145,9 @@ class HashFunctions(EncoderMixin):
     def entries(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Header and tensors of a file."""
         kernel, model = self.kernel_, self.class_model()
-        spread = {name: value for name, value in vars(model.spread).items() if name not in ("variances", "axes")}
+        spread = {
+            name: value for name, value in vars(model.spread).items() if name not in ("variances", "axes")
+        }
         header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header |= {"objective": vars(self.objective_), "form": vars(self.form), "several": self.several}
         header |= {"spread": spread, "prior": model.prior}

@@ -37,6 +37,7 @@ class Rehearsal:
     asking: Array
     kept: Array
     functions: HashFunctions
+    likeliest: Sequence[object] = ()
 
     def with_spread(self, spread: Spread) -> Rehearsal:
         """With the numbers of another spread; W stays that of the rows that were kept."""
@@ -45,9 +46,12 @@ class Rehearsal:
         heads = KnownModel(replace(model, spread=own))
         return replace(self, functions=replace(self.functions, heads=heads))
 
-    def named(self, ids: Array) -> Rehearsal:
-        """With the ids of rows for their places."""
-        return replace(self, asking=ids[self.asking], kept=ids[self.kept])
+    def answering(self, ids: Array, asked: Asking) -> Rehearsal:
+        """With the ids of rows for their places, and the likeliest class of those that ask."""
+        functions = self.functions
+        log_p = functions.class_model().log_proba(asked.Z, asked.margins)
+        likeliest = functions.classes_[log_p.argmax(axis=1)].tolist()
+        return replace(self, asking=ids[self.asking], kept=ids[self.kept], likeliest=likeliest)
 
     def asked(self, X: Array, labels: Sequence[LabelSet]) -> Asking:
         """The rows that ask as the class model sees them; ``X`` and ``labels`` are of all rows."""

@@ -516,7 +516,10 @@ class Training:
         pairs = pairs[which]
         words, weights = self.table.words[pairs], self.table.counts[pairs] * shares
         losses = np.concatenate(
-            [_losses(words[rows].astype(np.float64) @ W[:, :-1].T + W[:, -1], own[rows]) for rows in row_blocks(len(pairs), 1024)]
+            [
+                _losses(words[rows].astype(np.float64) @ W[:, :-1].T + W[:, -1], own[rows])
+                for rows in row_blocks(len(pairs), 1024)
+            ]
         )
         return Objective(
             multiclass=s.lambda_ * (0.5 * float(np.sum(W * W)) + s.C_b * float(weights @ losses)),
@@ -611,6 +614,15 @@ class Training:
                 self._class_model = self._model_with(self.spread)
         return self._class_model
 
+    def rehearsed_hits(self) -> list[tuple[Hashable, bool]]:
+        """The first label of rows that asked when the class model was learned, and if it was the likeliest."""
+        label_of = dict(zip(self.ids, self.row_labels(), strict=True)) if self.rehearsals else {}
+        return [
+            (label_of[name][0], any(str(x) == str(found) for x in label_of[name]))
+            for each in self.rehearsals
+            for name, found in zip(each.asking.tolist(), each.likeliest, strict=True)
+        ]
+
     def unfitted_model(self) -> ClassModel:
         """The class model with W of these rows, and weights that nothing was asked for."""
         X, _, sets = self._sampled()
@@ -620,14 +632,18 @@ class Training:
         X, keys, sets = self._sampled()
         names = [tuple(self.labels[k] for k in self.sets.members[s]) for s in sets.tolist()]
         self.rehearsals = list(rehearse(self.settings, self.kernel.width, X, names))
-        own = self._spread_of(X, sets)
+        whole = self._spread_of(X, sets)
         if not self.rehearsals:
-            return own
-        found = fit_weights([each.asked(X, names) for each in self.rehearsals], self.several)
+            return whole
+        asked = [each.asked(X, names) for each in self.rehearsals]
+        found = fit_weights(asked, self.several)
         id_of = {key: name for name, key in self.key_of.items()}
         ids = label_values.object_array([id_of[key] for key in keys.tolist()])
-        self.rehearsals = [each.with_spread(found).named(ids) for each in self.rehearsals]
-        return replace(found, variances=own.variances, axes=own.axes)
+        self.rehearsals = [
+            each.with_spread(found).answering(ids, own)
+            for each, own in zip(self.rehearsals, asked, strict=True)
+        ]
+        return replace(found, variances=whole.variances, axes=whole.axes)
 
     def _spread_of(self, X: Array, sets: Array) -> Spread:
         Z = normalise(X, self.kernel.mean.astype(np.float32))
