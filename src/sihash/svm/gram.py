@@ -66,7 +66,12 @@ class Gram:
 
     def is_stale(self, rows: RowBlocks) -> bool:
         """Whether too many of the rows in it are gone, or columns do not go together."""
-        return self.n_rows > self.settings.stale * len(rows) or (self.is_patched and self._factored[1] > 0)
+        if self.n_rows > self.settings.stale * len(rows):
+            return True
+        try:
+            return self.is_patched and self._factored[1] > 0
+        except LinAlgError:
+            return True
 
     @property
     def factor(self) -> Array:
@@ -110,7 +115,10 @@ def sample_product(Phi: Array, every: int) -> Array:
 
 
 def _of_part(rows: RowBlocks, every: int, columns: slice) -> Array:
-    """The rows of ΦᵀΦ for some columns. Blocks go together in runs whose samples are about a block: short products are slow."""
+    """The rows of ΦᵀΦ for some columns.
+
+    Blocks go together in runs whose samples are about a block: short products are slow.
+    """
 
     chosen = slice(None, None, every)
 
