@@ -260,7 +260,10 @@ class RemoveReport:
 
 @dataclass(frozen=True)
 class RelabelReport(Labelled):
-    """Ids of the items that got ``labels``, without those that already had exactly these."""
+    """Ids of the items that got ``labels``, without those that already had exactly these.
+
+    ``labels`` is empty if they got different ones.
+    """
 
     version: int
     relabelled: list[Id]
