@@ -26,6 +26,7 @@ from sihash.database import (
     evaluating,
     exporting,
     inspecting,
+    mapping,
     merging,
     operations,
     searching,
@@ -53,6 +54,7 @@ from sihash.database.answers import (
 )
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
+from sihash.database.mapping import Layout, Map
 from sihash.database.snapshot import Frozen, Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
@@ -270,6 +272,7 @@ class Database:
         database.merged_ = report
         return database
 
+    _layout: Layout | None = None  # of the last map
     created_: AddReport
     merged_: MergeReport
 
@@ -737,6 +740,21 @@ class Database:
         except ValueError as error:
             raise DatabaseError(str(error)) from None
         return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
+
+    def map(self, n: int = 100_000) -> Map:
+        """Places of at most ``n`` items in the plane, those of one class together.
+
+        It takes some seconds the first time after an update; then items keep their places, whatever their
+        labels become.
+        """
+        _check_numbers(1, n=n)
+
+        def work(snapshot: Snapshot) -> Map:
+            if self._layout is None or self._layout.model != snapshot.model:
+                self._layout = mapping.lay_out(snapshot)
+            return mapping.project(snapshot, self._layout, n)
+
+        return work(self._reader.detached())  # nobody waits for it
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""

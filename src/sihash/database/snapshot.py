@@ -89,9 +89,7 @@ class Snapshot:
         """The database as it would be if the last update, and all that came after it, were undone."""
         since = self.log.since_update()
         if not since or self._is_served:
-            why = (
-                "its index is on a server" if since else "there was no update since the last compaction"
-            )
+            why = "its index is on a server" if since else "there was no update since the last compaction"
             raise DatabaseError(f"The state before the last update cannot be had: {why}.")
         return Snapshot(self.root, self.catalogue, self.state, since)
 
@@ -399,6 +397,9 @@ class Frozen(Reader):
         return self._frozen.catalogue
 
     def _follow(self) -> Snapshot:
+        return self._frozen
+
+    def detached(self) -> Snapshot:
         return self._frozen
 
     def _newest(self) -> Snapshot:

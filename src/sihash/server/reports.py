@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sihash.database import Database
+from sihash.database.answers import Label
 from sihash.database.findings import Diagnosis
 from sihash.server.models import ComparisonAnswer, ComparisonRow, MapAnswer
 from sihash.threads import team
@@ -56,7 +57,7 @@ def evaluation(database: Database) -> ComparisonAnswer:
 def map_of_items(database: Database) -> bytes:
     """A `MapAnswer` as JSON: with 100,000 items, writing it takes as long as drawing them."""
     found = database.map()
-    labels = sorted({own[0] for own in found.labels if own}, key=str)
+    labels: list[Label] = sorted({own[0] for own in found.labels if own}, key=str)
     place = {label: k for k, label in enumerate(labels)}
     x, y = np.rint((np.clip(found.coordinates, -1, 1).T + 1) * 32767.5).astype(int).tolist()
     classes = [place[own[0]] if own else -1 for own in found.labels]

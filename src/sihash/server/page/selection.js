@@ -12,6 +12,7 @@ const selected = new Map(); // text of the id → id
 const watchers = [];
 let last = null; // the card that was picked last: where a range begins
 let editor = null;
+let done = null; // what was done last, until something else is selected: {words, canUndo}
 
 export const isSelected = (id) => selected.has(String(id));
 export const watchSelection = (tell) => watchers.push(tell);
@@ -19,14 +20,20 @@ export const selectedIds = () => [...selected.values()];
 
 /** Select these items, beside those that are or in their place. */
 export function select(ids, { more = false } = {}) {
+  done = null;
   if (!more) selected.clear();
   for (const id of ids) selected.set(String(id), id);
   changed();
 }
 
-export function toggle(id, isOn = !isSelected(id)) {
-  if (isOn) selected.set(String(id), id);
-  else selected.delete(String(id));
+export const toggle = (id) => put([id], !isSelected(id));
+
+function put(ids, isOn) {
+  done = null;
+  for (const id of ids) {
+    if (isOn) selected.set(String(id), id);
+    else selected.delete(String(id));
+  }
   changed();
 }
 
@@ -39,7 +46,7 @@ export function pickBox(item, name) {
     const cards = [...box.closest("ul, ol").querySelectorAll(".pick")];
     const [from, to] = [event.shiftKey ? cards.indexOf(last) : -1, cards.indexOf(box)];
     const range = from < 0 ? [box] : cards.slice(Math.min(from, to), Math.max(from, to) + 1);
-    for (const one of range) toggle(one.item.id, box.checked);
+    put(range.map((one) => one.item.id), box.checked);
     last = box;
   });
   return box;
@@ -75,8 +82,6 @@ export function setUpSelection() {
   editor = labelEditor($("relabel-labels"), { id: "relabel-label" });
   $("relabel-dialog").addEventListener("submit", (event) => { event.preventDefault(); $("relabel-dialog").close(""); relabelAll(editor.take()); });
 }
-
-let done = null; // what was done last: {words, canUndo}
 
 function showBar() {
   $("selection").hidden = !selected.size && !done;
