@@ -66,9 +66,7 @@ class Layout:
 
 def lay_out(snapshot: Snapshot) -> Layout:
     """The layout of a collection, found from some of its items."""
-    numbers = snapshot.places.live_ids()
-    if not len(numbers):
-        raise DatabaseError("There is nothing to draw: the database has no items.")
+    numbers = _items(snapshot)
     learned = np.argsort(mixed(numbers), kind="stable")[:LEARNED_ROWS]  # as good as drawn
     space, landmarks = _landmarks(snapshot, numbers[learned], snapshot.places.live_classes()[learned])
     plane = _laid_out(landmarks)
@@ -79,7 +77,7 @@ def lay_out(snapshot: Snapshot) -> Layout:
 
 def project(snapshot: Snapshot, layout: Layout, n: int = 100_000) -> Map:
     """The map of a collection, of at most ``n`` items: the same ones as long as none come or go."""
-    numbers = snapshot.places.live_ids()
+    numbers = _items(snapshot)
     order = np.argsort(mixed(numbers), kind="stable")  # as good as shuffled
     shown = np.sort(order[:n])
     mean = snapshot.hasher.kernel_.mean
@@ -88,9 +86,16 @@ def project(snapshot: Snapshot, layout: Layout, n: int = 100_000) -> Map:
         X = snapshot.vectors(numbers[shown[rows]])
         return _placed(normalise(X, mean) @ layout.space, layout.landmarks, layout.plane)
 
-    found = np.concatenate([np.empty((0, 2), np.float32), *map_threads(place, row_blocks(len(shown)))])
+    found = np.concatenate(map_threads(place, row_blocks(len(shown))))
     ids = ids_of_numbers(snapshot.catalogue, numbers[shown].tolist())
     return Map(snapshot.version, found, ids, snapshot.labels(numbers[shown]), len(numbers))
+
+
+def _items(snapshot: Snapshot) -> Array:
+    numbers = snapshot.places.live_ids()
+    if not len(numbers):
+        raise DatabaseError("There is nothing to draw: the database has no items.")
+    return numbers
 
 
 def _landmarks(snapshot: Snapshot, numbers: Array, classes: Array) -> tuple[Array, Array]:
