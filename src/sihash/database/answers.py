@@ -146,14 +146,24 @@ class Answer(Answered):
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """``n`` queries of a class found an item of the class ``label`` first; ``items`` are some of them."""
+
+    label: Label
+    n: int
+    items: list[Id]
+
+
+@dataclass(frozen=True)
 class ClassEvaluation:
-    """Means over the queries of one class."""
+    """Means over the queries of one class, and what their first hits were instead, most often first."""
 
     label: Label
     n_queries: int
     p_at_1: float
     p_at_10: float
     mAP: float
+    confused: list[Confusion] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
+from sihash.database.confusions import with_confusions
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.mapping import Layout, Map
@@ -678,7 +679,7 @@ class Database:
 
         def work(snapshot: Snapshot) -> Evaluation:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
-            return evaluating.evaluation(snapshot, asked, ranking)
+            return with_confusions(evaluating.evaluation(snapshot, asked, ranking), snapshot, asked)
 
         return self._read(work)
 

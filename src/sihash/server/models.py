@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from sihash.database.answers import Item, Label, Rank, Value, Version
+from sihash.database.answers import ClassEvaluation, Item, Label, Rank, Value, Version
 
 Strategy = Literal["incremental", "relearn"]
 
@@ -260,7 +260,7 @@ class ComparisonAnswer:
     """The database (first of ``rows``) compared with other methods; ``advice`` is one sentence.
 
     ``skipped`` are the reasons why methods are missing. ``note`` says where the queries come from, or is
-    empty.
+    empty. ``classes`` are the scores of the database by class.
     """
 
     version: int
@@ -271,6 +271,7 @@ class ComparisonAnswer:
     n_left_out: int
     note: str
     advice: str
+    classes: list[ClassEvaluation]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from sihash.server.models import ComparisonAnswer, ComparisonRow, MapAnswer
 from sihash.threads import team
 
 Report = TypeVar("Report")
+MOST_BY_CLASS = 5000  # queries of the database alone, for there may be many classes
 MAX_QUERIES, MAX_ITEMS = 500, 50_000  # half a minute or so, whatever the size of the collection
 
 
@@ -51,6 +52,7 @@ def evaluation(database: Database) -> ComparisonAnswer:
         version=database.version,
         **{**vars(found), "rows": [ComparisonRow(**vars(row)) for row in found.rows]},
         advice=found.advice(),
+        classes=database.evaluate(max_queries=MOST_BY_CLASS, max_items=MAX_ITEMS).classes,
     )
 
 

@@ -16,6 +16,7 @@ export function scatter(canvas, told) {
   const context = canvas.getContext("2d");
   let [x, y, order] = [new Float32Array(), new Float32Array(), new Uint32Array()];
   let look = { colours: new Uint32Array(), picked: new Uint8Array(), pickedColour: 0, rings: [], ringColour: "#000" };
+  let layers = { faded: order, plain: order, picked: order }; // from back to front
   let [scale, left, top] = [1, 0, 0]; // a place p is at (p − left) · scale of the canvas's shorter side
   let [image, pixels] = [null, null];
   let [focused, isLasso, isAsked] = [null, false, false];
@@ -62,20 +63,16 @@ export function scatter(canvas, told) {
     const unit = scale * side() * ratio();
     const [fromX, fromY] = [originX() * ratio() - left * unit, originY() * ratio() - top * unit];
     const [width, height] = [image.width, image.height];
-    const { colours, picked, pickedColour } = look;
+    const { colours, pickedColour } = look;
     const dot = (k, { reach, offsets }, colour) => {
       const [px, py] = [(fromX + x[k] * unit) | 0, (fromY + y[k] * unit) | 0];
       if (px < reach || py < reach || px >= width - reach || py >= height - reach) return;
       const at = py * width + px;
       for (let j = 0; j < offsets.length; j += 1) pixels[at + offsets[j]] = colour;
     };
-    for (const isFront of [false, true]) { // what is faded lies behind, what is picked before the others
-      for (let i = 0; i < n; i += 1) {
-        const k = order[i];
-        if (!picked[k] && colours[k] >>> 24 === 255 === isFront) dot(k, small, colours[k]);
-      }
-    }
-    for (let i = 0; i < n; i += 1) if (picked[order[i]]) { dot(order[i], large, pickedColour); dot(order[i], small, colours[order[i]]); }
+    for (const k of layers.faded) dot(k, small, colours[k]);
+    for (const k of layers.plain) dot(k, small, colours[k]);
+    for (const k of layers.picked) { dot(k, large, pickedColour); dot(k, small, colours[k]); }
     context.putImageData(image, 0, 0);
     context.save();
     context.scale(ratio(), ratio());
@@ -213,6 +210,7 @@ export function scatter(canvas, told) {
   return {
     setPoints(newX, newY) {
       [x, y, focused] = [newX, newY, null];
+      layers = { faded: [], plain: [], picked: [] }; // until they are painted
       order = Uint32Array.from(x, (_, k) => k);
       for (let i = order.length - 1, state = 1; i > 0; i -= 1) { // no class lies before all others
         state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
@@ -220,7 +218,16 @@ export function scatter(canvas, told) {
         [order[i], order[j]] = [order[j], order[i]];
       }
     },
-    paint(how) { look = how; ask(); },
+    paint(how) {
+      look = how;
+      const isFaded = (k) => how.colours[k] >>> 24 < 255;
+      layers = {
+        faded: order.filter((k) => !how.picked[k] && isFaded(k)),
+        plain: order.filter((k) => !how.picked[k] && !isFaded(k)),
+        picked: order.filter((k) => how.picked[k]),
+      };
+      ask();
+    },
     setLasso(value) { isLasso = value; canvas.classList.toggle("circling", value); },
     zoom, whole, draw,
     /** Places of the points that are on the canvas now. */
