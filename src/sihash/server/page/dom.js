@@ -46,7 +46,10 @@ export function learnNames(names) {
 }
 
 /** A long name without what all have in common, and without its middle: names often differ only at their ends. */
-export function shortName(name, longest = LONGEST_NAME) {
+export const shortName = (name) => shortened(name, LONGEST_NAME);
+
+/** As `shortName`, where there is room for so many letters. */
+export function shortened(name, longest) {
   if (name.length <= longest) return name;
   const isOneOfThem = name.startsWith(shared.first) && name.endsWith(shared.last);
   const [first, last] = isOneOfThem ? [shared.first, shared.last] : ["", ""];

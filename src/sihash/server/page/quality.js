@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { matching } from "./classes.js";
-import { $, announce, breakable, count, h, labelText, shortName, showError } from "./dom.js";
+import { $, announce, breakable, count, h, labelText, shortened, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
 import { itemsOf } from "./selection.js";
 import { look } from "./viewer.js";
@@ -67,7 +67,7 @@ function show(found) {
 
 function showClasses() {
   drawAsSeen($("measured-classes"), pieces(matching(classes, $("find-measured").value), (one) => h("tr", {},
-    h("th", { scope: "row", dir: "auto", title: labelText(one.label) }, breakable(shortName(labelText(one.label), 40)), h("small", { class: "quiet" }, ` ${count(one.n_queries, "query", "queries")}`)),
+    h("th", { scope: "row", dir: "auto", title: labelText(one.label) }, breakable(shortened(labelText(one.label), 40)), h("small", { class: "quiet" }, ` ${count(one.n_queries, "query", "queries")}`)),
     figure(one.p_at_1), h("td", { class: "figure wide" }, one.p_at_10.toFixed(3)),
     h("td", { class: "taken" }, one.confused.length ? one.confused.map((other) => confusion(one, other)) : h("span", { class: "quiet" }, "nothing else")))));
 }
