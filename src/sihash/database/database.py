@@ -786,7 +786,7 @@ class Database:
                 self._layout = mapping.lay_out(snapshot)
             return mapping.project(snapshot, self._layout, n)
 
-        return work(self._reader.detached())  # nobody waits for it
+        return work(self._read(Snapshot.detached))  # nobody waits for it
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""

@@ -412,16 +412,20 @@ class Frozen(Reader):
 
     @property
     def line(self) -> Line:
-        raise DatabaseError("This is the collection as it was before an update; it can only be read.")
+        raise _only_read()
 
     def _follow(self) -> Snapshot:
         return self._frozen
 
-    def detached(self) -> Snapshot:
-        return self._frozen
+    def _newest(self) -> Snapshot:
+        raise _only_read()
 
     def close(self) -> None:
         """The files belong to the database that it was taken from."""
+
+
+def _only_read() -> DatabaseError:
+    return DatabaseError("This is the collection as it was before an update; it can only be read.")
 
 
 def _follows(snapshot: Snapshot, catalogue: Catalogue, operation: int) -> bool:
