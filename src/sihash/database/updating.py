@@ -350,9 +350,9 @@ def _first_classes_were_few(before: HashFunctions, version: _Version) -> list[st
     if version.words == version.number or n_first >= FEW_CLASSES or n < 2 * n_first:
         return []
     return [
-        f"The code words of the first {n_first} classes were chosen for these alone, and stay; mAP may be 0.02 "
-        f"below that of words for all {n} classes. `sihash update --relearn` chooses these, and encodes "
-        "everything again."
+        f"The code words of the first {n_first} classes were chosen for these alone, and stay; mAP may be "
+        f"0.02 below that of words for all {n} classes. `sihash update --relearn` chooses these, and "
+        "encodes everything again."
     ]
 
 
