@@ -43,10 +43,12 @@ class Service:
         self.evaluations = ReportCache(settings.database, evaluation)
         self.diagnoses = ReportCache(settings.database, diagnosis)
         self._writing = asyncio.Lock()
-        # How small a side may become while an image is decoded: as the database itself would have it.
-        features = self.database.features
-        self.holds_images = features.name != "none"
-        self.at_least = features.extractor().at_least if self.holds_images else None
+        self.holds_images = self.database.features.name != "none"
+
+    @property
+    def at_least(self) -> int | None:
+        """How small a side may become while an image is decoded: as the database itself would have it."""
+        return self.database.features.extractor().at_least if self.holds_images else None
 
     async def close(self) -> None:
         self.updates.stop()
