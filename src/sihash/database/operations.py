@@ -266,6 +266,7 @@ def _report(version: int, intake: Intake, first: int) -> AddReport:
         intake.conflicts,
         intake.joined,
         [first + k for k in intake.repeated],
+        intake.source.note,
     )
 
 

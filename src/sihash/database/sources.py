@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -18,11 +18,12 @@ from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
 from sihash.database.describing import SHORT, Describer, Features, read_ahead
 from sihash.database.intake import Intake
-from sihash.datasets import Reject
-from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
+from sihash.datasets import Reject, arrow
+from sihash.datasets.dataset import Collection
 from sihash.datasets.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.datasets.loading import read
-from sihash.datasets.tables import is_table
+from sihash.datasets.roles import NO_COLUMNS, ColumnChoice
+from sihash.datasets.tables import is_table_in_memory, read_table
 from sihash.kernel import Middle, row_blocks
 from sihash.labels import several
 from sihash.store.columns import Table, make_table
@@ -69,6 +70,7 @@ class Source:
         self.columns = Table(len(names), {})
         self.rejects: list[Reject] = []
         self.replace = False
+        self.note = ""  # which columns of a table were taken for what
 
     def __len__(self) -> int:
         return len(self.names)
@@ -194,18 +196,27 @@ def open_source(
     columns: Any = None,
     replace: bool = False,
     prefix: str = "",
+    vectors: Any = None,
 ) -> Source:
-    """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
+    """A folder, archive, table or file of vectors by its path, a data set by its name, or tables, arrays and
+    lists in memory.
 
     ``labels`` are one an item (None for an item without), a list of labels for each item, an indicator matrix
-    (n × number of labels), or a CSV or JSONL file that says them by name.
+    (n × number of labels), a CSV or JSONL file that says them by name, or the name of the column of a table.
     ``names`` replace those that follow from the source. ``ids`` are one an item, or the name of the column
     that holds them. ``columns`` are values by name, one an item, or the names of those to keep. ``prefix`` is
-    put before the paths that are ids of files.
+    put before the paths that are ids of files. ``vectors`` names the column of a table that holds vectors, or
+    the columns that hold their numbers.
     """
+    source, labels, ids = plain_column(source), plain_column(labels), plain_column(ids)
+    if arrow.is_frame(columns):
+        columns = arrow.as_table(columns).to_pydict()
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
+    asked = ColumnChoice(
+        ids if isinstance(ids, str) else None, chosen, None if vectors is None else _names_of(vectors)
+    )
     try:
-        opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
+        opened = _open(source, labels, asked)
     except (IsADirectoryError, PermissionError) as error:
         raise DatabaseError(f"{error.filename} cannot be read: {error.strerror}.") from None
     if names is not None:
@@ -230,6 +241,15 @@ def open_source(
     return opened
 
 
+def plain_column(values: Any) -> Any:
+    """A Series, or an array of Arrow, as a matrix or a list; anything else as it is."""
+    if not arrow.is_column(values):
+        return values
+    return (
+        values.tolist() if hasattr(values, "iloc") else arrow.column_values(values)
+    )  # pandas needs no Arrow
+
+
 def _names_of(columns: Any) -> list[str]:
     names = several(columns)
     if not all(isinstance(name, str) for name in names):
@@ -240,13 +260,15 @@ def _names_of(columns: Any) -> list[str]:
 def _open(source: Any, labels: Any, asked: ColumnChoice) -> Source:
     if isinstance(source, str | os.PathLike):
         return _from_path(source, labels, asked)
+    if is_table_in_memory(source := as_list(source)):
+        return _from_table(source, labels, asked)
     opened: Source
     X = _matrix(source)
     if X is not None:
         names = [f"row {k}" for k in range(len(X))]
         opened = VectorSource(X, None, names, _labels_for(names, labels))
     else:
-        if not _is_one_image(source) and not isinstance(source, Iterable):
+        if not _is_one_image(source) and not isinstance(source, list | tuple | np.ndarray):
             raise DatabaseError(
                 f"Expected a path, a name, vectors (n × d) or a list of images, got {source!r:.80}."
             )
@@ -291,6 +313,14 @@ def _matrix(source: Any) -> Array | None:
     return X
 
 
+def as_list(source: Any) -> Any:
+    """What can only be gone through, such as a generator of rows or images, as a list."""
+    known = (str, os.PathLike, list, tuple, np.ndarray, Mapping, bytes, Image.Image)
+    if isinstance(source, known) or arrow.is_frame(source) or not isinstance(source, Iterable):
+        return source
+    return list(source)
+
+
 def _is_one_image(source: Any) -> bool:
     """A file's content or a picture where a list of them is usual."""
     is_picture = isinstance(source, np.ndarray) and source.ndim == 3 and source.shape[2] in (3, 4)
@@ -318,26 +348,44 @@ def _from_path(source: str | os.PathLike[str], labels: Any, asked: ColumnChoice)
         return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NO_COLUMNS if table else asked)
+    place = str(path.absolute()) if path.is_dir() else None
+    if collection.kind == "a table of files":
+        place = str(path.absolute().parent)
+    made = _from_collection(collection, None if beside else labels, place)
+    if table:
+        _take_columns(made, labels, asked)
+    return made
+
+
+def _from_table(source: Any, labels: Any, asked: ColumnChoice) -> Source:
+    """A table in memory; ``labels`` may be the name of its column."""
+    column = labels if isinstance(labels, str) and not is_label_file(labels) else None
+    wanted = column if column is not None or labels is None else ""
+    collection = read_table(source, wanted, asked)
+    place = str(Path.cwd()) if collection.kind == "a table of files" else None
+    made = _from_collection(collection, None if column else labels, place)
+    made.note = collection.note
+    return made
+
+
+def _from_collection(collection: Collection, labels: Any, place: str | None) -> Source:
+    """What a reader found, with its own labels, or others if they are given."""
     n = len(collection.is_test)
     ids = None
     if collection.ids is not None:
         ids = plain_ids(collection.ids if collection.ids_said else map(printable, collection.ids), n)
     called = collection.names or (map(str, ids) if ids is not None else (f"row {k}" for k in range(n)))
     names = [printable(name) for name in called]
-    own = _labels_of(collection, n) if labels is None or beside else _labels_for(names, labels)
-    place = str(path.absolute()) if path.is_dir() else None
+    own = _labels_of(collection, n) if labels is None else _labels_for(names, labels)
     made: Source
     if collection.holds_vectors:
         made = VectorSource(collection.X, place, names, own)
     else:
-        if path.is_file() and is_table(path):
-            place = str(path.absolute().parent)
         made = ImageSource(collection.X, place, names, own)
     made.ids, made.ids_said = ids, collection.ids_said
     made.columns = make_table(n, collection.columns)
     made.rejects += collection.rejects
-    if table:
-        _take_columns(made, labels, asked)
+    made.note = collection.note if labels is None else ""
     return made
 
 
