@@ -184,7 +184,8 @@ class InfoAnswer:
 
     ``thumbnails`` says whether small pictures are stored, ``read_only`` whether the service refuses to
     change anything; ``columns`` are the kinds of columns by name:
-    "number", "text", "true or false".
+    "number", "text", "true or false". ``about_features`` is a line on what describes images, its origin and
+    licence.
     """
 
     name: str
@@ -197,6 +198,7 @@ class InfoAnswer:
     read_only: bool
     width: int
     features: str
+    about_features: str
     index: str
     ranks: list[str]
     rank: str

@@ -15,6 +15,7 @@ from PIL import Image
 from sihash.database import Database, DatabaseBusy
 from sihash.database.answers import RANKS, Label
 from sihash.features import BadImage
+from sihash.features.extract import about
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer
 from sihash.server.reports import ReportCache, diagnosis, evaluation
@@ -72,6 +73,7 @@ class Service:
             read_only=self.settings.read_only,
             width=info["n_features"],
             features=info["features"].partition(":")[0],
+            about_features=about(info["features"]),
             index=info["index"]["kind"],
             ranks=list(RANKS),
             rank=info["rank"],
