@@ -67,7 +67,8 @@ def is_frame(source: Any) -> bool:
 def is_column(source: Any) -> bool:
     """Whether this is one column: a Series of pandas or polars, an array of Arrow."""
     is_arrow = any(hasattr(source, name) for name in ("__arrow_c_stream__", "__arrow_c_array__"))
-    return is_arrow and not any(hasattr(source, name) for name in ("columns", "schema", "__dataframe__"))
+    is_more = ("columns", "schema", "__dataframe__", "__array_interface__")  # the last is a picture of Pillow
+    return is_arrow and not any(hasattr(source, name) for name in is_more)
 
 
 def _is_hugging_face(source: Any) -> bool:
