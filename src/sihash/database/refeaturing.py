@@ -29,13 +29,14 @@ from sihash.store.segments import Places, Segment
 from sihash.store.writer import UPDATER, Writer, disk_errors_told, sweep, writing
 
 
+@operations.in_turn
 def refeature(reader: Reader, features: Features, source: Any, progress: Progress) -> UpdateReport:
     """Describe all photos by ``features``: those of ``source``, or where they were when they came."""
     root = reader.root
     with (
         disk_errors_told(root),
         locked(root / UPDATER, "is updating it"),
-        writing(root, updating=True) as writer,
+        writing(root, updating=True, patience=reader.patience) as writer,
         reader.newest() as snapshot,
     ):
         writer.catalogue.check_same(snapshot.catalogue)
