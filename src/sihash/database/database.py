@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -63,7 +62,6 @@ from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
 from sihash.evaluation import Comparison
-from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
@@ -74,6 +72,7 @@ from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.store.ids import ids_of_numbers, of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
+from sihash.store.log import LEARNS
 
 Result = TypeVar("Result")
 
@@ -236,9 +235,7 @@ class Database:
         opened = open_source(source, labels, names, ids, columns, vectors=vectors)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name, options = default_features() if features == "auto" else features, feature_options or {}
-            settings = extractor(name, **options).settings
-            chosen = Features(name, options, json.loads(json.dumps(settings)))
+            chosen = Features.named(features, feature_options)
             opened.features, opened.thumbnails = chosen, thumbnails
         elif features not in ("auto", "none"):
             raise DatabaseError(f"The source holds vectors; features={features!r} are made from images.")
@@ -332,12 +329,22 @@ class Database:
     @property
     def features(self) -> Features:
         """How this database turns images into vectors."""
-        return Features(**self._reader.catalogue.meta["features"])
+        return self._read(lambda snapshot: Features(**snapshot.meta["features"]))
 
     # Searching.
 
-    def _vectors(self, queries: Any) -> Array:
-        return searching.query_vectors(queries, lambda: self.features)
+    def _with_vectors(self, queries: Any, work: Callable[[Snapshot, Array], Result]) -> Result:
+        """``work`` with queries as vectors; images are described again if the features change meanwhile."""
+        while True:
+            features = self.features
+            X = searching.query_vectors(queries, features)
+
+            def if_they_fit(snapshot: Snapshot, by: Features = features, X: Array = X) -> list[Result]:
+                fit = snapshot.meta["features"] == vars(by)
+                return [work(snapshot, searching.fitting(snapshot, X))] if fit else []
+
+            if found := self._read(if_they_fit):
+                return found[0]
 
     def _warm_up(self, snapshot: Snapshot) -> None:
         """Make what the first search would have to make, by searching for an item."""
@@ -366,14 +373,12 @@ class Database:
         labels, ``where`` to those that match conditions on columns, like ``"price < 20 and colour =
         'red'"`` (`sihash.store.where`). The answers are a list with ``to_pandas`` and ``to_arrow``.
         """
-        X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
 
-        def work(snapshot: Snapshot) -> Answers:
-            fitting = searching.fitting(snapshot, X)
-            return Answers(searching.answers(snapshot, snapshot.catalogue, fitting, ask, self.thumbnail))
+        def work(snapshot: Snapshot, X: Array) -> Answers:
+            return Answers(searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail))
 
-        return self._read(work)
+        return self._with_vectors(queries, work)
 
     def search_ids(
         self,
@@ -405,10 +410,9 @@ class Database:
         Where items have several labels, each label has its own probability, and ``labels`` are those that are
         likely enough.
         """
-        X = self._vectors(queries)
 
-        def work(snapshot: Snapshot) -> list[Classification]:
-            hasher, rows = snapshot.hasher, searching.fitting(snapshot, X)
+        def work(snapshot: Snapshot, rows: Array) -> list[Classification]:
+            hasher = snapshot.hasher
             labels = hasher.classes_.tolist()
             out = []
             for row, own in zip(hasher.predict_proba(rows), hasher.predict(rows), strict=True):
@@ -418,7 +422,7 @@ class Database:
                 out.append(Classification(snapshot.version, *told))
             return out
 
-        return self._read(work)
+        return self._with_vectors(queries, work)
 
     # Changing.
 
@@ -515,6 +519,26 @@ class Database:
             report = updating.reencode(self._reader, report, policy, progress)
         return report
 
+    def refeature(
+        self,
+        features: str = "auto",
+        source: Any = None,
+        *,
+        feature_options: dict[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> UpdateReport:
+        """Describe all photos by other features, and learn from scratch, in one operation.
+
+        ``features`` and ``feature_options`` are as in `create`. The photos are read where they were when they
+        were added, or from ``source``: a folder, an archive or a list that holds them, under any names. Ids,
+        labels, columns and the log stay. Searches continue meanwhile; additions have to wait. It can be
+        stopped, and goes on when it is called again. Earlier operations can then not be undone.
+        """
+        from sihash.database.refeaturing import refeature  # not at every start
+
+        chosen = Features.named(features, feature_options)
+        return refeature(self._reader, chosen, source, watched(progress))
+
     def undo(self) -> UndoReport:
         """Undo the last add, remove, relabel or update that is not undone yet."""
         return operations.undo(self._reader)
@@ -548,7 +572,7 @@ class Database:
         """All model versions, oldest first, with those that were undone."""
 
         def work(snapshot: Snapshot) -> list[Version]:
-            learned = snapshot.log.of_kind("create", "update")
+            learned = snapshot.log.of_kind(*LEARNS)
             about = [(o, o.details["strategy"], o.details["n_training"]) for o in learned]
             return [
                 Version(
@@ -765,7 +789,7 @@ class Database:
         ]
         if () in y:
             raise DatabaseError("Every query needs a label, so that hits can be judged.")
-        return self._vectors(X), y
+        return searching.query_vectors(X, self.features), y
 
     def doctor(self, limit: int = 100) -> Diagnosis:
         """List labels that look wrong or conflict, most certain first, each with a fix. Changes nothing.

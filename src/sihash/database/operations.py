@@ -95,7 +95,7 @@ def create(
         new = [_with_file(writer, segment) for segment in new]
         width = new[0].vectors.shape[1]
         places = Places(new)
-        sketcher = Sketcher.made(_mean(new))
+        sketcher = Sketcher.made(mean_of(new))
         _write_rows(writer, new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
@@ -263,7 +263,7 @@ def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
 
 
-def _mean(new: list[Segment]) -> Array:
+def mean_of(new: list[Segment]) -> Array:
     """The mean of the vectors of all segments."""
     return mean_of_rows(*(segment.vectors for segment in new))
 

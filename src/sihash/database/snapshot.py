@@ -52,14 +52,16 @@ class Snapshot:
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names of these items are
         self.root = root
-        self.meta = catalogue.meta
         self._ranker: Ranker | None = None
         self._making = Lock()
         self._matching: dict[tuple[int, str], Array] = {}
-        self.state = read_state(root, catalogue, before, undoing)
+        with catalogue.snapshot():  # all of one moment: other features change all of it
+            self.meta = catalogue.meta
+            self.state = read_state(root, catalogue, before, undoing)
+            hash_file = catalogue.file_of_version("hash", self.version)
+            sketcher_file = catalogue.file_of_kind("sketcher")
         self.places, self.classes = Places(self.state.segments), self.state.labels
-        hash_file = catalogue.file_of_version("hash", self.version)
-        self.sketcher = Sketcher.from_array(files.load_array(root, catalogue.file_of_kind("sketcher")))
+        self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = HashFunctions.from_file(root / hash_file.path)
         self._hash_path = root / hash_file.path
