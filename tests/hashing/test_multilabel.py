@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from made_data import blobs
 from scipy import sparse
+from sihash.hashing.label_probability import best_threshold, learn_label_head, predicted
 
 from sihash import SIH
 from sihash.evaluation import leave_one_out
 from sihash.hashing import Change, from_scratch, incremental
-from sihash.hashing.label_probability import best_threshold, learn_label_head, predicted
 from sihash.hashing.words import word_of_set
 from sihash.labels import LabelSets
 

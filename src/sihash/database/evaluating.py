@@ -155,7 +155,7 @@ def scores_of(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedSco
     return replace(first, map=whole.map, per_class=per_class)
 
 
-def _queries(asked: EvaluationSet) -> list[Query]:
+def queries_of(asked: EvaluationSet) -> list[Query]:
     own = [int(asked.ids[place]) if place >= 0 else -1 for place in asked.own]
     return [Query(*each) for each in zip(asked.margins, asked.queries, own, strict=True)]
 
@@ -164,7 +164,7 @@ def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedS
     """By the searches themselves."""
     ranker = asked.ranker
     allowed = None if len(asked.ids) == len(ranker.index) else asked.ids
-    found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), _queries(asked))
+    found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), queries_of(asked))
     relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
     for row, each, label in zip(relevant, found, asked.labels, strict=True):
         places = np.searchsorted(asked.ids, each.ids)
@@ -183,7 +183,7 @@ def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     codes = ranker.codes_of(asked.ids)
     if rank == "combined":
         labels, vector = ranker.labels_of(asked.ids), ranker.weights.vector
-        log_r = np.array(map_threads(ranker.log_r, _queries(asked)))
+        log_r = np.array(map_threads(ranker.log_r, queries_of(asked)))
         none = labels.counts == 0
         guessed = np.empty((0, log_r.shape[1]))
         if none.any():
@@ -219,9 +219,15 @@ def evaluation(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Evaluati
             f"None of the {len(asked.labels)} queries has an item of its class to find; ask with classes "
             "that the collection has."
         )
+    sizes = snapshot.classes.sizes(snapshot.places.live_classes())
     classes = [
         ClassEvaluation(
-            snapshot.classes.labels[each.label], each.n_queries, each.p_at_1, each.p_at_10, each.map
+            label=snapshot.classes.labels[each.label],
+            n_queries=each.n_queries,
+            p_at_1=each.p_at_1,
+            p_at_10=each.p_at_10,
+            mAP=each.map,
+            n_items=int(sizes[each.label]),
         )
         for each in found.per_class
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -167,6 +168,10 @@ def rehearsed(
     return make_ranker(functions, sketcher, weights, (index, near), kept, table)
 
 
+def _known(ranker: Ranker, query: Query) -> Candidates:
+    return ranker.known_of(query, ranker.candidates(query))
+
+
 def learn_weights(
     rehearsals: Sequence[Rehearsal], sketcher: Sketcher, places: Places, table: LabelTable
 ) -> Weights:
@@ -189,7 +194,7 @@ def learn_weights(
         ranker = rehearsed(rehearsal, sketcher, Weights(), world, table)
         margins = rehearsal.functions.decision_function(X)
         queries = [Query(*asked) for asked in zip(margins, X, strict=True)]
-        found += map_threads(lambda query, of=ranker: of.known_of(query, of.candidates(query)), queries)
+        found += map_threads(partial(_known, ranker), queries)
         log_p.append(ranker.class_log_proba(X, margins))
         labels.append(of_items(places.classes(asking)))
     if not log_p:

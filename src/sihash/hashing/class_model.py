@@ -1,9 +1,9 @@
 """Which class a row is of: one probability for predictions, rankings and classes that have just come.
 
-The head classes are the label sets: with one label a row these are the classes. A row of head class k, seen as
-a centred unit vector z, is normal around the mean m_k of its class with the covariance W of all classes, and
-class means are themselves normal around μ with the covariance B (two-covariance Gaussians, or PLDA). Of m_k
-only the mean c_k of n_k rows is known. In the basis in which W = 1 and B = diag ψ, with u the row,
+The head classes are the label sets: with one label a row these are the classes. A row of head class k, seen
+as a centred unit vector z, is normal around the mean m_k of its class with the covariance W of all classes,
+and class means are themselves normal around μ with the covariance B (two-covariance Gaussians, or PLDA). Of
+m_k only the mean c_k of n_k rows is known. In the basis in which W = 1 and B = diag ψ, with u the row,
 
     g = nψ/(nψ + 1),   v = 1 + ψ/(nψ + 1),   log N_k = −½ Σ_j [(u_j − g_j c_kj)²/v_j + log v_j]
 

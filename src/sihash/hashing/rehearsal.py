@@ -119,7 +119,7 @@ def as_they_come(labels: Sequence[LabelSet], n: int) -> tuple[Array, Array]:
 
 
 def divide(y: Array, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """Places of the rows that ask, as many of each head class in ``y`` as can be, and of those kept, thinned."""
+    """Places of the rows that ask, as many of each head class as can be, and of those kept, thinned out."""
     order = rng.permutation(len(y))
     order = order[np.argsort(y[order], kind="stable")]
     sizes = np.bincount(y)

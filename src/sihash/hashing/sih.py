@@ -164,7 +164,8 @@ class SIH(Settings, Hasher):
     def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
         """SIH as in the paper, for CIFAR-10; ``params`` override its settings.
 
-        RBF features of random anchors, random words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵, at most five rounds, all rows.
+        RBF features, random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵, at most five rounds,
+        all rows.
         """
         return cls(n_bits, n_anchors, **PAPER | params)
 

@@ -615,7 +615,7 @@ class Training:
         return self._class_model
 
     def rehearsed_hits(self) -> list[tuple[Hashable, bool]]:
-        """The first label of rows that asked when the class model was learned, and if it was the likeliest."""
+        """The first label of the rows that asked for the class model, and whether they were recognised."""
         label_of = dict(zip(self.ids, self.row_labels(), strict=True)) if self.rehearsals else {}
         return [
             (label_of[name][0], any(str(x) == str(found) for x in label_of[name]))

@@ -10,7 +10,7 @@ and the sum is the probability that it has the query's class. ``r`` says which c
 
 where ``p`` are the probabilities of the class model (`sihash.hashing.class_model`) and ``v`` the votes of the
 candidates. The model knows what tells classes apart; labels of the nearest items know the exceptions. A class
-is heard through its nearest few, not through all, so that a large one does not outvote a small one by its size.
+is heard through its nearest few, not through all, so that a large one does not outvote a small one.
 Where classes are right, cosine only orders within them; where they carry little, ``w`` lets near items win.
 ``a``, ``b``, ``τ`` and ``w`` (`Weights`) are found on rows that neither had seen (`sihash.ranking.weights`).
 

@@ -29,8 +29,8 @@ FEWEST_ROWS = 50  # rows; with fewer the default weights are as good a guess
 def fit_weights(log_p: Array, y: ItemLabels, found: Sequence[Candidates]) -> Weights:
     """Weights under which the classes ``y`` of some rows are likeliest; all must have one.
 
-    Every class counts alike; where rows have several labels every row does, and each of its labels is as likely
-    to be asked for. Votes count if they help clearly.
+    Every class counts alike; where rows have several labels every row does, and each of its labels is as
+    likely to be asked for. Votes count if they help clearly.
 
     ``log_p`` (n × n_classes) are those of the class model, ``found`` the candidates, the row itself not among
     them. Given τ the likelihood has one maximum in a and b; some values of τ are tried.
