@@ -161,7 +161,7 @@ class HashFunctions(EncoderMixin):
             "class.axes": model.spread.axes,
             "class.flat": model.flat,
             "class.counts": model.counts,
-            "class.sums": model.sums.astype(np.float32),
+            "class.sums": model.sums,
             "class.sizes": model.sizes,
             "class.words": model.words.astype(np.int8),
         }
@@ -217,4 +217,4 @@ def _class_model(header: Entries, tensors: Entries, n_classes: int) -> ClassMode
     threshold = header["spread"].get("threshold")
     spread = Spread(tensors["class.variances"], tensors["class.axes"], **numbers, threshold=threshold)
     sums, sizes, words = (tensors[f"class.{name}"] for name in ("sums", "sizes", "words"))
-    return ClassModel(spread, flat, counts, sums.astype(np.float64), sizes, words, header.number("prior"))
+    return ClassModel(spread, flat, counts, sums, sizes, words, header.number("prior"))

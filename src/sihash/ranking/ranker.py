@@ -130,7 +130,7 @@ class Ranker:
         """
         cosines = self.cosines_of(query.vector, found.ids)
         if rank == "combined" and allowed is None:
-            log_same = np.where(cosines >= SAME, 0, found.scores + self.weights.vector * (1 - cosines))
+            log_same = np.where(cosines >= SAME, 0, found.scores - 1 + self.weights.vector * (1 - cosines))
         else:
             log_same = label_scores(self.log_proba(query), self.known_of(query, found.ids))
         pulls = np.tanh(query.margins)

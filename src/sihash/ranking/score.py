@@ -1,6 +1,6 @@
 """The score of an item for a query: how likely they are of one class, and how near their vectors are.
 
-    score(q, i) = log Σ_k r_k · π_ik − w (1 − cos(q, i))
+    score(q, i) = log Σ_k r_k · π_ik + 1 − w (1 − cos(q, i))
 
 ``cos`` is the cosine between the centred vectors. ``π_i`` says which class the item is of: for certain where
 it has a label, by the class model where it has none; of an item with several labels π is 1 for each of them,
@@ -14,7 +14,7 @@ is heard through its nearest few, not through all, so that a large one does not 
 Where classes are right, cosine only orders within them; where they carry little, ``w`` lets near items win.
 ``a``, ``b``, ``τ`` and ``w`` (`Weights`) are found on rows that neither had seen (`sihash.ranking.weights`).
 
-An item whose vector is the query's own is of its class for certain. Its score is 0, which no other reaches.
+An item whose vector is the query's own is of its class for certain. Its score is 1, which no other reaches.
 """
 
 from __future__ import annotations
@@ -141,7 +141,9 @@ def label_scores(log_r: Array, found: Candidates) -> Array:
 def combined_scores(log_r: Array, found: Candidates, vector: float) -> Array:
     """The score at the top of this file, for every candidate."""
     same = found.cosines >= SAME
-    return np.where(same, 0.0, label_scores(log_r, found) - vector * (1 - np.minimum(found.cosines, SAME)))
+    return np.where(
+        same, 1.0, label_scores(log_r, found) + 1 - vector * (1 - np.minimum(found.cosines, SAME))
+    )
 
 
 def familiarity(scores: Array) -> float:
