@@ -127,7 +127,9 @@ def lay_out_part(pieces: list[RowColumns], kernel: KernelMap, words: Array) -> R
 def lay_out_part_again(
     pieces: list[RowColumns], kernel: KernelMap, sizes: list[int], words: Array
 ) -> RowBlocks:
-    return LocalEngine().lay_out(kernel, _joined(pieces), words, sizes)
+    columns = _joined(pieces)
+    columns["X"] = np.require(columns["X"], requirements=["A", "O", "W"])  # the rows take it over
+    return LocalEngine().lay_out(kernel, columns, words, sizes)
 
 
 def _joined(pieces: list[RowColumns]) -> RowColumns:
