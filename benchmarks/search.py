@@ -18,6 +18,7 @@ import faiss
 import numpy as np
 from benchmarks.data import N_BITS, NAMES, load
 from benchmarks.timing import timed
+from sihash.index.faiss_index import FaissIndex
 from threadpoolctl import threadpool_limits
 
 from sihash import SIH, Database
@@ -26,7 +27,6 @@ from sihash.codes import n_bytes
 from sihash.datasets import Dataset
 from sihash.evaluation.alternatives import linear_discriminants
 from sihash.index import ScanIndex
-from sihash.index.faiss_index import FaissIndex
 from sihash.ranking import RANKS
 
 N_QUERIES = 100

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_checks import CHECKS, random_codes, same_answers
+from numpy_index import NumpyIndex
 
-from sihash.index import NumpyIndex, ScanIndex
-from sihash.index.faiss_index import FaissIndex
+from sihash.index import ScanIndex
 
-INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex, "faiss": FaissIndex}
+INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

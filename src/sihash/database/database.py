@@ -153,7 +153,7 @@ class Database:
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
-        index: str = "auto",
+        index: str = "exact",
         thumbnails: bool = True,
         training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
@@ -191,7 +191,7 @@ class Database:
             How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
             the extra ``photos`` is installed, otherwise gist.
         index : str
-            A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
+            "exact", codes in this process, or the URL of an index on a Milvus server (docs/search.md).
         thumbnails : bool
             Keep small pictures for showing results.
         training_rows : int or "all"

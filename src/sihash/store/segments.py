@@ -13,9 +13,9 @@ from sihash._typing import Array
 from sihash.store import files
 from sihash.store.columns import Table, Value, read_table
 from sihash.store.errors import CorruptFile
-from sihash.store.files import Written
+from sihash.store.files import MappedArray, Written
 
-BYTES = 64 << 20  # vectors in one segment: what is checked before the first of them is used
+BYTES = 64 << 20  # vectors in one segment
 
 
 @dataclass
@@ -77,8 +77,13 @@ class Segment:
 
     @cached_property
     def vectors(self) -> Array:
-        """Memory-mapped, after every byte has been checked."""
-        return files.map_array(self.root, self.features)
+        """Mapped: who reads rows has them checked."""
+        return MappedArray(self.root, self.features)  # type: ignore[return-value]  # it gives rows as one does
+
+    def release(self) -> None:
+        """Give back the memory of the vectors that were read."""
+        if isinstance(self.__dict__.get("vectors"), MappedArray):
+            self.__dict__["vectors"].release()
 
 
 def rows_of(width: int) -> int:
@@ -89,8 +94,8 @@ def rows_of(width: int) -> int:
 def write_vectors(root: Path, number: int, blocks: Sequence[Array]) -> Written:
     """File of the vectors of a new segment."""
     shape = (sum(map(len, blocks)), blocks[0].shape[1])
-    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.vectors", "npy")
-    return files.write_array(root, name, shape, np.float32, blocks)
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.vectors", files.MAPPED)
+    return files.write_mapped(root, name, shape, np.float32, blocks)
 
 
 def write_rows(root: Path, number: int, rows: Array) -> Written:
