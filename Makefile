@@ -42,13 +42,10 @@ bench: $(VENV)/ready
 
 # The others, in an hour or two; times mean something on a quiet machine only.
 bench-all: bench
-	$(RUN)python -m benchmarks.solvers --ocas
-	$(RUN)python -m benchmarks.sih quality
 	$(RUN)python -m benchmarks.incremental --growth --stream
 	$(RUN)python -m benchmarks.protocols split
 	$(RUN)python -m benchmarks.protocols classes
 	$(RUN)python -m benchmarks.protocols stream
-	$(RUN)python -m benchmarks.baselines
 	$(RUN)python -m benchmarks.database
 	$(RUN)python -m benchmarks.search speed
 	$(RUN)python -m benchmarks.churn rounds --items 100000

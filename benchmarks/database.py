@@ -4,6 +4,7 @@
 - ``create``: a database from CIFAR-10 GIST vectors, against `SIH.fit` and encoding alone.
 - ``encode``: a million 512-d vectors to codes, against the matrix products of that alone.
 - ``add``: 1,000 images to a database of 100,000, against the features and codes of these images alone.
+- ``filters``: searches restricted by columns, against the same searches over everything.
 - ``million``: a million 512-d vectors from an ``.npy`` file: created, searched, updated; seconds and memory.
 
 Times are medians of several runs taken by turns with what they are compared with; only ratios mean anything.
@@ -16,11 +17,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.timing import timed
+from threadpoolctl import threadpool_limits
 
 from sihash import SIH
 from sihash._typing import Array
@@ -175,7 +178,72 @@ class Peak:
         print(f"{what}; peak memory {self.kilobytes / 2**20:.2f} GiB", flush=True)
 
 
-WORK = {"query": query, "create": create, "encode": encode, "add": add, "million": million}
+def filters(folder: Path, args: argparse.Namespace) -> None:
+    """Searches that columns restrict: ``again`` by one condition, ``new`` by another for each query."""
+    with threadpool_limits(1):
+        database, queries = shop(folder / "shop", args.items)
+        if args.removed:
+            some = np.random.default_rng(1).random(args.items) < args.removed
+            database.remove([f"item-{k}" for k in np.flatnonzero(some)])
+        fresh = count()
+        for share in (0.01, 0.1, 0.5, 0.95):
+            cut = int(share * 1_000_000)
+            asked: dict[str, Callable[[], str | None]] = {
+                "none": lambda: None,
+                "again": lambda cut=cut: f"price < {cut}",
+                "new": lambda cut=cut: f"price < {cut + next(fresh) / 1e6}",
+                "new, two columns and text": lambda cut=cut: (
+                    f"price < {cut + next(fresh) / 1e6} and day >= '2020-01-01' and shop != 'no such'"
+                ),
+            }
+            seconds = least_seconds(args.repeats, database, queries, list(asked.values()))
+            words = ", ".join(f"{name} {s / seconds[0]:.2f}" for name, s in zip(asked, seconds, strict=True))
+            print(f"{share:>5.0%} of the items: {words} (unfiltered {1e6 * seconds[0] / 200:.0f} µs)")
+
+
+def shop(path: Path, n: int) -> tuple[Database, Array]:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(20, 64))
+    y = rng.integers(0, 20, n)
+    X = (centres[y] + 0.8 * rng.normal(size=(n, 64))).astype(np.float32)
+    days = np.datetime64("2020-01-01") + rng.integers(0, 2000, n)
+    columns = {
+        "price": rng.integers(0, 1_000_000, n),
+        "day": [str(day) for day in days],
+        "shop": [f"shop {k}" for k in rng.integers(0, 50, n)],
+    }
+    database = Database.create(
+        path, X, y, ids=[f"item-{k}" for k in range(n)], columns=columns, training_rows=2000, n_anchors=200
+    )
+    queries = centres[rng.integers(0, 20, 200)] + 0.8 * rng.normal(size=(200, 64))
+    return database, queries.astype(np.float32)
+
+
+def least_seconds(
+    repeats: int, database: Database, queries: Array, asked: list[Callable[[], str | None]]
+) -> list[float]:
+    """Least seconds of all queries for each kind of condition, run in turns."""
+
+    def once(where: Callable[[], str | None]) -> float:
+        texts = [where() for _ in queries]
+        start = time.perf_counter()
+        for query, text in zip(queries, texts, strict=True):
+            database.search(query, k=10, where=text)
+        return time.perf_counter() - start
+
+    for where in asked:
+        once(where)
+    return [min(times) for times in zip(*[[once(w) for w in asked] for _ in range(repeats)], strict=True)]
+
+
+WORK = {
+    "query": query,
+    "create": create,
+    "encode": encode,
+    "add": add,
+    "million": million,
+    "filters": filters,
+}
 
 
 def main() -> None:
@@ -183,8 +251,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", nargs="*", default=["query", "create", "encode", "add"])
-    parser.add_argument("--items", type=int, default=100_000, help="of query")
+    parser.add_argument("--items", type=int, default=100_000, help="of query and filters")
     parser.add_argument("--items-add", type=int, default=100_000, help="of add")
+    parser.add_argument("--removed", type=float, default=0.0, help="share of the items, of filters")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of encode and million")
     parser.add_argument("--training-rows", type=int, default=100_000, help="of million")
     parser.add_argument("--repeats", type=int, default=3)

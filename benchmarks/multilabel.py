@@ -1,7 +1,7 @@
-"""Several labels an item: GoEmotions, with SIH and its database beside cosine, baselines and a classifier.
+"""Several labels an item: GoEmotions, with SIH and its database beside cosine and a classifier.
 
 ``python -m benchmarks.multilabel codes --rows 20000`` learns from so many training rows (all by default), and
-asks with test rows. Relevant is what has a label in common. Parts, all but the baselines by default:
+asks with test rows. Relevant is what has a label in common. Parts, all by default:
 
 - ``codes``: mAP of the codes beside cosine on the vectors; micro-F1 of `SIH.predict`.
 - ``linear``: micro-F1 of a logistic regression a label on the vectors; its threshold is 0.5, or chosen on a
@@ -9,7 +9,6 @@ asks with test rows. Relevant is what has a label in common. Parts, all but the 
 - ``update``: labels of 1 % of the rows change; seconds are those of the processor.
 - ``database``: P@1, P@10 and mAP of what searches answer, by three rankings.
 - ``unlabelled``: the same where half of the items have no label, beside the labelled half alone.
-- ``baselines``: codes of every baseline of the package. They take one label a row: the rarest.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from sihash._typing import Array
 from sihash.database import Database
 from sihash.evaluation.retrieval import against_database
 from sihash.hashing.label_probability import best_threshold, predicted
-from sihash.research import baselines
 
 PARTS = ("codes", "linear", "update", "database", "unlabelled")
 REPEATS = 3
@@ -130,24 +128,6 @@ def tell_hits(db: Database, Y: Array, data: Data, name: str) -> None:
         for answer, asked in zip(answers, data.asked, strict=True)
     ])  # fmt: skip
     print(f"hits, {name}: P@1 {right[:, 0].mean():.4f}, P@10 {right.mean():.4f}", flush=True)
-
-
-def tell_baselines(data: Data, n_bits: int) -> None:
-    y = np.where(data.Y, data.Y.sum(axis=0), len(data.Y) + 1).argmin(axis=1)
-    print(
-        f"{len(data.X):,} rows: cosine {cosine_map(data.queries, data.asked, data.X, data.Y):.4f}", flush=True
-    )
-    hashers = {"SIH": (SIH(n_bits, random_state=0), data.Y)}
-    for name in baselines.__all__:
-        hashers[name] = getattr(baselines, name)(n_bits, random_state=0), y
-    for name, (hasher, labels) in hashers.items():
-        try:
-            seconds = cpu_seconds(lambda h=hasher, own=labels: h.fit(data.X, own))
-        except ValueError as error:
-            print(f"{name}: {error}", flush=True)
-            continue
-        found = against_database(hasher.transform(data.queries), data.asked, hasher.transform(data.X), data.Y)
-        print(f"{name}: mAP {found.mAP:.4f}, {seconds:.0f} s", flush=True)
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

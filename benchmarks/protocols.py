@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import new_classes
+from benchmarks.data import N_BITS, load
+from benchmarks.timing import processor_time
 
 from sihash import SIH
 from sihash._typing import Array
@@ -44,7 +45,7 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     if args.what == "classes":
-        new_classes.steps(new_classes.Bench("tiny-imagenet", 0), 10, args.out / "classes.png")
+        growing_classes(GrowingClasses("tiny-imagenet", 0), 10, args.out / "classes.png")
     elif args.what == "split":
         split(args)
     else:
@@ -65,6 +66,74 @@ def recorded(args: argparse.Namespace, work: Callable[[], dict[str, Any]], **nam
 def titled(args: argparse.Namespace, n_bits: int) -> str:
     features = Path(args.features).name if args.features else "usual features"
     return f"{Path(args.data).stem}, {features}, {n_bits} bits"
+
+
+# Ten times 20 classes.
+
+
+class GrowingClasses:
+    """Classes of a data set that come one after the other, and its test queries."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        data = load(name)
+        self.X, self.y = np.ascontiguousarray(data.X_train), np.asarray(data.y_train)
+        self.Q, self.q = data.X_test, np.asarray(data.y_test)
+        self.classes = np.random.RandomState(seed).permutation(np.unique(self.y))
+        self.params = {"n_bits": N_BITS.get(name, 32), "random_state": seed}
+
+    def hasher(self) -> SIH:
+        return SIH(**self.params)  # type: ignore[arg-type]
+
+    def rows(self, classes: Array) -> tuple[Array, Array]:
+        own = np.isin(self.y, classes)
+        return self.X[own], self.y[own]
+
+    def mAP(self, hasher: SIH, classes: Array, codes: Array, y: Array) -> float:
+        """Test queries of some classes on stored codes."""
+        asked = np.isin(self.q, classes)
+        return against_database(hasher.transform(self.Q[asked]), self.q[asked], codes, y).mAP
+
+
+def growing_classes(bench: GrowingClasses, n_steps: int, out: Path) -> None:
+    """Classes come in equal parts; nothing is ever encoded again."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    parts = np.array_split(bench.classes, n_steps)
+    hasher, codes, labels = bench.hasher(), [], []
+    lines: dict[str, list[float]] = {
+        "all classes so far": [],
+        "from scratch": [],
+        "the first classes alone": [],
+    }
+    shares = []
+    for k, part in enumerate(parts):
+        X, y = bench.rows(part)
+        update = processor_time(lambda X=X, y=y: hasher.partial_fit(X, y))  # type: ignore[misc]
+        codes.append(hasher.transform(X))
+        labels.append(y)
+        stored, known = np.concatenate(codes), np.concatenate(labels)
+        so_far = np.concatenate(parts[: k + 1])
+        scratch = bench.hasher()
+        rows = bench.rows(so_far)
+        shares.append(update / processor_time(lambda scratch=scratch, rows=rows: scratch.fit(*rows)))  # type: ignore[misc]
+        lines["all classes so far"].append(bench.mAP(hasher, so_far, stored, known))
+        lines["from scratch"].append(bench.mAP(scratch, so_far, scratch.transform(rows[0]), rows[1]))
+        lines["the first classes alone"].append(bench.mAP(hasher, parts[0], codes[0], labels[0]))
+        told = "  ".join(f"{name} {values[-1]:.4f}" for name, values in lines.items())
+        print(f"{len(so_far):4} classes: {told}  time {shares[-1]:.2f}", flush=True)
+    figure, axes = plt.subplots(figsize=(6, 3.6))
+    counts = np.cumsum([len(part) for part in parts])
+    for (name, values), style in zip(lines.items(), ("o-", "s--", "^:"), strict=True):
+        axes.plot(counts, values, style, label=name, markersize=4)
+    axes.set(xlabel="classes", ylabel="mAP of test queries", ylim=(0, None))
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(out, dpi=150)
+    print(f"plotted to {out}")
 
 
 # Seven classes, then three.

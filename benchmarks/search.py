@@ -3,7 +3,8 @@
 ``python -m benchmarks.search speed`` sets our indexes beside bare FAISS calls, on random codes and on codes
 of a hasher; ``changes`` measures removal and replacement. ``first`` prints P@1, P@10 and mAP of searches on
 real data, beside cosine on the raw vectors (``--hidden 0.5`` hides half of the labels); ``time`` what a query
-over many items takes by each ranking, beside the scan alone. Only ratios within one run mean anything.
+over many items takes by each ranking, beside the scan alone. ``milvus URL`` has a million codes on a server.
+Only ratios within one run mean anything.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import faiss
 import numpy as np
@@ -35,14 +37,15 @@ K = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["first", "time", "speed", "changes"])
+    parser.add_argument("what", choices=["first", "time", "speed", "changes", "milvus"])
+    parser.add_argument("url", nargs="?", help="of milvus, like milvus+http://127.0.0.1:19530/name")
     parser.add_argument("--data", default="cifar10", help=f"one of {', '.join(NAMES)}; all, with first")
     parser.add_argument("--hidden", type=float, default=0.0, help="share of labels hidden, with first")
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=7)
     args = parser.parse_args()
-    {"first": first, "time": time, "speed": speed, "changes": changes}[args.what](args)
+    {"first": first, "time": time, "speed": speed, "changes": changes, "milvus": milvus}[args.what](args)
 
 
 def best_of(repeats: int, *works: Callable[[], object]) -> list[float]:
@@ -234,6 +237,51 @@ def time(args: argparse.Namespace) -> None:
         }
         for name, seconds in taken.items():
             print(f"{name}: {1e3 * seconds:.2f} ms, {seconds / taken['scan alone']:.2f} of the scan alone")
+
+
+# A Milvus server.
+
+
+def milvus(args: argparse.Namespace) -> None:
+    """An index of that name on a server, beside bare pymilvus; it is dropped in the end."""
+    from sihash.index.milvus import MilvusIndex
+
+    hasher, data = fitted(args)
+    codes, queries = many_codes(hasher, data, args.items), hasher.transform(data.X_test[:1000])
+    index = MilvusIndex(args.url, args.bits)
+    try:
+        compare_with_bare(index, codes, queries, args.repeats)
+    finally:
+        index.drop()
+
+
+def compare_with_bare(index: Any, codes: Array, queries: Array, repeats: int) -> None:
+    from sihash.index.milvus import CONSISTENCY, N_SEARCHED
+
+    starts = range(0, len(codes), 50_000)
+    batches = [(np.arange(len(codes))[s : s + 50_000], codes[s : s + 50_000]) for s in starts]
+    seconds = timed(partial(index.prepare, index.version + 1, batches, len(codes)))
+    index.publish(index.version + 1)
+    print(f"{len(codes)} codes written and indexed in {seconds:.0f} s", flush=True)
+    about = index.describe()
+    truth, _ = filled(ScanIndex(index.n_bits), codes).search(queries, K)
+    distances, _ = index.search(queries, K)
+    recall = np.mean((distances >= 0) & (distances <= truth[:, -1:]))
+    print(f"{about}; recall at {K} of {len(queries)} test images: {recall:.4f}", flush=True)
+
+    def bare(some: Array) -> None:
+        index._client.search(
+            index._own,
+            data=[code.tobytes() for code in some],
+            limit=K,
+            anns_field="code",
+            search_params={"metric_type": "HAMMING", "params": {"nprobe": N_SEARCHED}},
+            consistency_level=CONSISTENCY,
+        )
+
+    for some in (queries[:1], queries[:N_QUERIES], queries):
+        own, other = best_of(repeats, partial(index.search, some, K), partial(bare, some))
+        print(f"{len(some)} queries: {1e3 * own:.2f} / {1e3 * other:.2f} ms = {own / other:.2f}", flush=True)
 
 
 if __name__ == "__main__":

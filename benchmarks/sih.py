@@ -1,9 +1,8 @@
-"""SIH as a whole: fit beside SDH, peak memory, mAP over seeds, mAP beside a certified solve.
+"""SIH as a whole: fit beside SDH, peak memory, mAP beside a certified solve.
 
 ``python -m benchmarks.sih speed`` sets `SIH.fit` beside `SDH.fit` from the same rows, anchors and width, in
-turns. ``memory`` reports the peak memory of a fit beside Φ. ``quality`` prints mAP on the test images over
-seeds, ``certified`` mAP of the defaults beside that of OCAS certified to 1 % on the same codes. Only ratios
-within one run mean anything.
+turns. ``memory`` reports the peak memory of a fit beside Φ, ``certified`` mAP of the defaults beside that of
+OCAS certified to 1 % on the same codes. Only ratios within one run mean anything.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from sihash.svm import solve_binary
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["speed", "memory", "quality", "certified", "peak"])
+    parser.add_argument("what", choices=["speed", "memory", "certified", "peak"])
     parser.add_argument("--data", default="cifar10", choices=NAMES)
     parser.add_argument("--anchors", type=int, default=1000)
-    parser.add_argument("--how", default="classes", help="how anchors are chosen: classes or random")
     parser.add_argument("--width", default="auto", help="kernel width, or auto")
     parser.add_argument("--C", type=float, default=SIH().C_x)
     parser.add_argument("--seeds", type=int, default=5)
@@ -41,8 +39,6 @@ def main() -> None:
     X, y = np.ascontiguousarray(data.X_train, dtype=np.float32), data.y_train
     if args.what == "speed":
         speed(X, y, args)
-    elif args.what == "quality":
-        quality(X, y, data.X_test, data.y_test, args)
     elif args.what == "certified":
         certified(X, y, data.X_test, data.y_test, args)
     else:
@@ -103,24 +99,6 @@ def certified(X: Array, y: Array, X_test: Array, y_test: Array, args: argparse.N
             flush=True,
         )
     print(f"{args.data}: mAP {np.mean(differences):+.4f} against a solve certified to 1 %")
-
-
-def quality(X: Array, y: Array, X_test: Array, y_test: Array, args: argparse.Namespace) -> None:
-    width = args.width if args.width == "auto" else float(args.width)
-    rows = []
-    for seed in range(args.seeds):
-        params = {"n_anchors": args.anchors, "anchors": args.how, "kernel_width": width, "C_x": args.C}
-        hasher = SIH(**params, random_state=seed)
-        seconds = timed(lambda hasher=hasher: hasher.fit(X, y))
-        scores = leave_one_out(hasher.transform(X_test), y_test)
-        rows.append((scores.mAP, scores.precision[2]))
-        print(f"seed {seed}: {scores.mAP:.4f}, {scores.precision[2]:.4f}, {seconds:.1f} s", flush=True)
-    mAP, precision = np.array(rows).T
-    print(
-        f"{args.data}, {args.anchors} {args.how} anchors, width {width}, C {args.C:g}, {args.seeds} seeds: "
-        f"mAP {mAP.mean():.4f} ± {mAP.std():.4f}, "
-        f"precision at 2 {precision.mean():.4f} ± {precision.std():.4f}"
-    )
 
 
 if __name__ == "__main__":

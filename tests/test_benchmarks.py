@@ -25,16 +25,6 @@ def test_it_tells_how_it_is_called(name, monkeypatch, capsys):
     assert "usage" in capsys.readouterr().out
 
 
-def test_the_solvers_side_by_side_on_few_made_rows(monkeypatch, capsys):
-    monkeypatch.syspath_prepend(str(FOLDER.parent))
-    solvers = importlib.import_module("benchmarks.solvers")
-    monkeypatch.setattr(solvers, "MAX_ITER", 5)
-    options = "--made --rows 2000 --anchors 50 --bits-timed 1 --ocas"
-    monkeypatch.setattr(sys, "argv", ["solvers", *options.split()])
-    solvers.main()
-    assert "smooth is proved to be within" in capsys.readouterr().out
-
-
 @pytest.fixture
 def protocols(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER.parent))

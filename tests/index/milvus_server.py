@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from milvus import MilvusServer, MilvusServerConfig
+
 from ports import free_port
 
 TOKEN = "root:Milvus"  # the account of a new server

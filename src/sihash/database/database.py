@@ -25,6 +25,7 @@ from sihash.database import (
     evaluating,
     exporting,
     inspecting,
+    mapping,
     merging,
     operations,
     searching,
@@ -51,6 +52,7 @@ from sihash.database.answers import (
 )
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
+from sihash.database.mapping import Map
 from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
@@ -681,6 +683,11 @@ class Database:
         except ValueError as error:
             raise DatabaseError(str(error)) from None
         return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
+
+    def map(self, n: int = 100_000) -> Map:
+        """Places of at most ``n`` items in the plane, those of one class together. It takes some seconds."""
+        _check_numbers(1, n=n)
+        return self._read(lambda snapshot: mapping.project(snapshot, n))
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""
