@@ -20,7 +20,6 @@ import faiss
 import numpy as np
 from benchmarks.data import N_BITS, NAMES, load
 from benchmarks.timing import timed
-from sihash.index.faiss_index import FaissIndex
 from threadpoolctl import threadpool_limits
 
 from sihash import SIH, Database
@@ -100,12 +99,6 @@ def speed(args: argparse.Namespace) -> None:
         flat = faiss.IndexBinaryFlat(8 * n_bytes(args.bits))
         flat.add(codes)
         beside(f"{name}, flat", filled(ScanIndex(args.bits), codes), flat, queries, args.repeats)
-        lists = filled(FaissIndex(args.bits, exact_up_to=args.items // 2), codes)
-        about = lists.describe()
-        if about["kind"] == "exact":
-            print(f"{name}, lists: none, they would miss too much")
-        else:
-            beside(f"{name}, lists {about}", lists, lists._lists, queries, args.repeats)
     small = filled(ScanIndex(args.bits), learned[:100])
     (overhead,) = best_of(50, partial(small.search, learned[:1], K))
     print(f"a single query over 100 codes: {1e6 * overhead:.0f} µs")

@@ -13,14 +13,13 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from sihash._typing import Array, Progress
 from sihash.checks import check_count
 from sihash.database import (
-    comparing,
     doctor,
     evaluating,
     exporting,
@@ -56,7 +55,6 @@ from sihash.database.mapping import Map
 from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import Features, ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
-from sihash.evaluation import Comparison
 from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
@@ -68,6 +66,9 @@ from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.store.ids import of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
+
+if TYPE_CHECKING:
+    from sihash.evaluation import Comparison
 
 Result = TypeVar("Result")
 
@@ -639,6 +640,8 @@ class Database:
         """
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
+
+        from sihash.database import comparing  # scipy, which searches have no use for
 
         def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)

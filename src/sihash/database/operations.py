@@ -31,7 +31,7 @@ from sihash.database.sources import Features, ImageSource, Source, VectorSource
 from sihash.database.updating import UpdatePolicy, training_ids
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
-from sihash.kernel import Middle, mean_of_rows, row_blocks
+from sihash.kernel import Middle, row_blocks
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store import compaction, segments
@@ -83,8 +83,6 @@ def create(
             raise DatabaseError(f"Nothing could be read from the source{_why(intake)}.")
         width = new[0].vectors.shape[1]
         places = Places(new)
-        sketcher = Sketcher.made(_mean(new))
-        _write_rows(writer, new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
         whole = source.in_memory() if isinstance(source, VectorSource) else None
@@ -92,11 +90,13 @@ def create(
             X = whole
         else:
             X = places.vectors(training.ids, width)
+            _release(new)
         progress("learning", 0.0)
         with learning.told(progress, hasher.max_iter):
             learner = learning.fit(hasher, X, training)
             functions = learner.functions()
         progress("learning", 1.0)
+        sketcher = Sketcher.made(functions.kernel_.mean)
         meta |= {
             "format": FORMAT,
             "width": width,
@@ -104,11 +104,12 @@ def create(
             "training_rows": training_rows,
             "usual_distance": Middle.of(*(segment.vectors for segment in new)).usual,
         }
+        _release(new)
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
             left_out = rows_left_out(learner)
             models = pool.submit(write_models, root, learner, 1, training.record(), left_out)
-            _encode(writer, new, Encoder.after_learning(learner), 1, progress)
+            _encode(writer, new, Encoder.after_learning(learner), sketcher, 1, progress)
             writer.catalogue.make_indexes()
         for kind, file in models.result().items():
             writer.adopt(kind, file, version=1)
@@ -126,7 +127,7 @@ def create(
 
 
 def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
-    """Write the vectors of all that is taken from a source; `_write_rows` writes the rest of the segments.
+    """Write the vectors of all that is taken from a source; `_encode` writes the rest of the segments.
 
     The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
     next ones are read; one segment at a time, so that a slow disk holds up a fast source.
@@ -196,22 +197,15 @@ def _join_labels(
         segment.classes[at] = segment.rows["class"][at] = np.array(numbers)[found]
 
 
-def _write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
-    """Sketch the vectors of new segments and write their rows."""
-    for segment in new:
-        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
-        writer.write_rows(segment)
-
-
 def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     """Sketches of the vectors of a segment, a few thousand at a time."""
     parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
     return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
 
 
-def _mean(new: list[Segment]) -> Array:
-    """The mean of the vectors of all segments."""
-    return mean_of_rows(*(segment.vectors for segment in new))
+def _release(read: list[Segment]) -> None:
+    for segment in read:
+        segment.release()
 
 
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
@@ -255,11 +249,17 @@ def _about(intake: Intake, first_id: int) -> dict[str, Any]:
     }
 
 
-def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, progress: Progress) -> None:
+def _encode(
+    writer: Writer, new: list[Segment], encoder: Encoder, sketcher: Sketcher, version: int, progress: Progress
+) -> None:
+    """Write the rows of new segments, with their sketches, and their codes."""
     for k, segment in enumerate(new):
         progress("encoding", k / len(new))
+        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
+        writer.write_rows(segment)
         segment.codes = encoder.codes(segment)
         writer.write_codes(segment.number, version, segment.codes)
+        segment.release()
     progress("encoding", 1.0)
 
 
@@ -300,8 +300,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
         if new:
             replaced = np.array([present.number for present in intake.replaced], dtype=np.int64)
             writer.insert_removed(replaced)
-            _write_rows(writer, new, snapshot.sketcher)
-            _encode(writer, new, Encoder(snapshot.hasher), version, progress)
+            _encode(writer, new, Encoder(snapshot.hasher), snapshot.sketcher, version, progress)
             full = segments.rows_of(snapshot.width)
             compaction.merge_small(writer, snapshot.places.segments, new, snapshot.log, version, full)
             writer.commit("add", version, _about(intake, first))

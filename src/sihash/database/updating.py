@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sihash import evaluation
 from sihash._typing import Array, Progress
 from sihash.codes import pack, sign
 from sihash.database import learning
@@ -24,7 +25,6 @@ from sihash.database.answers import UpdateReport
 from sihash.database.learning import Encoder, Training, write_models
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.snapshot import Reader, Snapshot
-from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
 from sihash.store import compaction, files, segments
@@ -308,7 +308,7 @@ def _compare(
     if scratch and report.strategy != "relearn":
         hashers["scratch"] = learning.fit(snapshot.estimator(), X, training).functions()
     codes = {name: h.transform(some) for name, h in hashers.items()}
-    compared = {name: leave_one_out(own, labels).mAP for name, own in codes.items()}
+    compared = {name: evaluation.leave_one_out(own, labels).mAP for name, own in codes.items()}
     differ = np.bitwise_count(codes["passive"] ^ codes[report.strategy])
     changed = float(differ.sum() / max(1, differ.shape[0] * snapshot.n_bits))
     warnings = _new_classes_are_worse(before, version)
@@ -353,7 +353,8 @@ def _old_codes_are_worse(
     every = [labels_of[int(number)] for number in (*left_out["id"][asked], *training.ids[chosen[items]])]
     labels, n = relevance_labels(every), len(asked)
     old, new = (
-        against_database(queries, labels[:n], codes[items], labels[n:]).mAP for codes in (stored, again)
+        evaluation.against_database(queries, labels[:n], codes[items], labels[n:]).mAP
+        for codes in (stored, again)
     )
     if new - old <= PAYS:
         return []

@@ -252,9 +252,8 @@ class MappedArray:
         self._check(np.flatnonzero(self._unchecked).tolist())
 
     def release(self) -> None:
-        """Give the memory of pages back that were read; they are read again when they are needed."""
-        if hasattr(self._map, "madvise"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        """Give back the memory of the pages that were read; they are read again when they are needed."""
+        _release(self._map)
 
     def _check_rows(self, rows: Any) -> None:
         if not self._unchecked.any():
@@ -275,6 +274,17 @@ class MappedArray:
                 if found != self._digests[k * DIGEST : (k + 1) * DIGEST]:
                     raise _altered(self._root, self._file)
                 self._unchecked[k] = False
+
+
+def release(array: Any) -> None:
+    """As `MappedArray.release`, of an array that numpy has mapped; nothing for any other."""
+    if isinstance(array, np.memmap) and not array.flags.writeable:
+        _release(array._mmap)  # type: ignore[attr-defined]
+
+
+def _release(mapped: Any) -> None:
+    if hasattr(mapped, "madvise"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _missing(root: Path, file: Written) -> CorruptFile:
