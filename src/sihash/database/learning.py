@@ -144,11 +144,11 @@ def training_vectors(root: Path, catalogue: Catalogue, places: Places, ids: Arra
     """Vectors of items (ids ascending), from the copy where it has them, else from the segments."""
     kept = _sample(root, catalogue)
     if kept is None:
-        return places.vectors(ids, width)
+        return places.vectors(ids, width, release=True)
     X = np.empty((len(ids), width), dtype=np.float32)
     there = np.isin(ids, kept["id"])
     X[there] = kept["vector"][np.searchsorted(kept["id"], ids[there])]
-    X[~there] = places.vectors(ids[~there], width)
+    X[~there] = places.vectors(ids[~there], width, release=True)
     return X
 
 

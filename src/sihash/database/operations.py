@@ -89,8 +89,7 @@ def create(
         if whole is not None and len(whole) == len(training.ids):
             X = whole
         else:
-            X = places.vectors(training.ids, width)
-            _release(new)
+            X = places.vectors(training.ids, width, release=True)
         progress("learning", 0.0)
         with learning.told(progress, hasher.max_iter):
             learner = learning.fit(hasher, X, training)
@@ -102,9 +101,8 @@ def create(
             "width": width,
             "n_bits": functions.n_bits,
             "training_rows": training_rows,
-            "usual_distance": Middle.of(*(segment.vectors for segment in new)).usual,
+            "usual_distance": Middle.of(X).usual,
         }
-        _release(new)
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
             left_out = rows_left_out(learner)
@@ -201,11 +199,6 @@ def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     """Sketches of the vectors of a segment, a few thousand at a time."""
     parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
     return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
-
-
-def _release(read: list[Segment]) -> None:
-    for segment in read:
-        segment.release()
 
 
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:

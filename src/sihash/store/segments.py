@@ -164,11 +164,16 @@ class Places:
             out[places] = segment.codes[rows]
         return out
 
-    def vectors(self, ids: Array, width: int) -> Array:
-        """Vectors of items, in the order of ``ids``; of removed ones too, until a compaction drops them."""
+    def vectors(self, ids: Array, width: int, release: bool = False) -> Array:
+        """Vectors of items, in the order of ``ids``; of removed ones too, until a compaction drops them.
+
+        With ``release`` the memory of what was read is given back, segment after segment.
+        """
         out = np.empty((len(ids), width), dtype=np.float32)
         for segment, places, rows in self.find_all(ids):
             out[contiguous(places)] = segment.vectors[contiguous(rows)]
+            if release:
+                segment.release()
         return out
 
     def classes(self, ids: Array) -> Array:
