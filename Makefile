@@ -21,9 +21,10 @@ slow: $(VENV)/ready
 	$(RUN)pytest -q -n 2 --dist loadgroup --durations=10 -m slow
 
 # `slow`, and the long runs of the reliability tests: 1,000 kills, 10,000 sequences, 20,000 broken images, a
-# minute of load. Hours.
+# minute of load, a sample of mutants. Hours.
 soak: slow
 	SIHASH_SOAK=1 $(RUN)pytest -q --timeout 7200 tests/database tests/server
+	$(RUN)python tests/planted/mutations.py
 
 # The documentation, in site/. A warning is an error.
 docs: $(VENV)/ready

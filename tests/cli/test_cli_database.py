@@ -541,7 +541,7 @@ def test_progress_as_lines_of_json(place):
     lines = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
     phases = list(dict.fromkeys(line["phase"] for line in lines))
     assert phases == ["reading", "learning", "encoding"]
-    assert lines[0]["detail"] == "images, pixels features"
+    assert lines[0]["detail"] == "24 of 24 photos, pixels"
     assert any(line["detail"].startswith("round 1, ") for line in lines)
     assert [line["share"] for line in lines if line["phase"] == "learning"][-1] == 1
 

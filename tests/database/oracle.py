@@ -12,11 +12,19 @@ import numpy as np
 import small
 
 from sihash.codes import unpack
-from sihash.ranking.score import FLOOR, SAME, VOTERS
-from sihash.splitmix import mixed
 
+# The numbers of docs/search.md, written out: a wrong one in the source must be noticed.
+FLOOR, VOTERS, SAME = 0.001, 5, 1 - 1e-9
 POOL, POOL_LABELS = small.rows(60, seed=77, classes=5)  # all vectors that there are
 NEAR = 1e-6  # scores that differ by less may come in either order, unless the vectors are the same
+
+
+def mixed(number: int) -> int:
+    """splitmix64: what puts items that tie in order."""
+    x = (number + 0x9E3779B97F4A7C15) % 2**64
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+    return x ^ x >> 31
 
 
 def content(row: int) -> str:
@@ -226,7 +234,7 @@ class Oracle:
         """``first`` may come before ``second``."""
         a, b = self.now.things[first], self.now.things[second]
         if a.row == b.row and score[first] == score[second]:
-            assert mixed(np.array([a.number]))[0] < mixed(np.array([b.number]))[0], "ties go by a hash"
+            assert mixed(a.number) < mixed(b.number), "ties go by a hash"
             return
         gap = score[first] - score[second] or cosine[first] - cosine[second]
         assert gap >= -NEAR, f"{first!r} came before {second!r}"

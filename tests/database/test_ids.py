@@ -404,7 +404,7 @@ def test_a_label_that_is_a_list_in_one_row_and_text_in_the_next_is_one_sentence(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "id,label\n1,2\n", "needs a column of vectors"),
+        ("a.csv", "id,label\n1,2\n", "0 columns of number lists"),
         ("a.csv", "id,label\n", "has no rows"),
         ("a.csv", "", "has no rows"),
         ("a.csv", "vector,vector\n[1],[2]\n", "different names"),

@@ -10,8 +10,8 @@ from PIL import Image
 
 from sihash.database import DatabaseError
 from sihash.database.sources import open_source
-from sihash.datasets.dataset import ColumnChoice
 from sihash.datasets.label_files import columns_by_name, labels_by_name
+from sihash.datasets.roles import ColumnChoice
 
 
 def table(folder, rows, kind="csv"):

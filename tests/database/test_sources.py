@@ -14,8 +14,9 @@ from PIL import Image
 
 from sihash import SIH
 from sihash.database import Database, DatabaseError, NoSuchItem
+from sihash.database.describing import Features
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.sources import ImageSource, open_source
 
 IMAGE_PARAMS = {"n_bits": 8, "n_anchors": 5, "kernel_width": 1.0, "index": "exact"}
 

@@ -212,9 +212,9 @@ def test_rows_of_a_table_are_read_as_they_are_asked_for(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    from sihash.datasets import loading, vectors
+    from sihash.datasets import arrow, loading
 
-    monkeypatch.setattr(vectors, "BATCH_ROWS", 7)
+    monkeypatch.setattr(arrow, "BATCH_ROWS", 7)
     X = np.random.RandomState(0).normal(size=(50, 3)).astype(np.float32)
     table = pyarrow.table({"vector": X.tolist(), "label": [f"c{k % 2}" for k in range(50)]})
     parquet.write_table(table, tmp_path / "t.parquet", row_group_size=11)

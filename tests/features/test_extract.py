@@ -103,9 +103,10 @@ class TestOnnx:
     def test_penultimate_and_named_outputs(self, tmp_path, images, weights, shape):
         name = self.network(tmp_path / "net.onnx", weights, shape)
         mean = (images / 255).mean(axis=(1, 2))
-        assert extract(images, name) == pytest.approx(mean, abs=1e-5)
-        assert extract(images, name, output="logits") == pytest.approx(mean @ weights, abs=1e-5)
-        assert extract(images, name, output="probabilities").sum(axis=1) == pytest.approx(1)
+        plain = {"mean": (0.0,), "std": (1.0,)}
+        assert extract(images, name, **plain) == pytest.approx(mean, abs=1e-5)
+        assert extract(images, name, output="logits", **plain) == pytest.approx(mean @ weights, abs=1e-5)
+        assert extract(images, name, output="probabilities", **plain).sum(axis=1) == pytest.approx(1)
 
     def test_normalisation_and_size(self, tmp_path, images, weights):
         name = self.network(tmp_path / "net.onnx", weights, ["n", 3, "h", "w"])
@@ -124,10 +125,12 @@ class TestOnnx:
             extractor(f"onnx:{tmp_path / 'text.onnx'}")
 
     def test_settings_follow_the_content_of_the_file(self, tmp_path, weights):
-        first = extractor(self.network(tmp_path / "a.onnx", weights, ["n", 3, 8, 8])).settings
-        second = extractor(self.network(tmp_path / "b.onnx", weights, ["n", 3, 8, 8])).settings
-        other = extractor(self.network(tmp_path / "a.onnx", 2 * weights, ["n", 3, 8, 8])).settings
-        assert first == second != other
+        def settings(name, weights):
+            network = self.network(tmp_path / name, weights, ["n", 3, 8, 8])
+            return extractor(network, mean=(0.0,), std=(1.0,)).settings
+
+        first, second = settings("a.onnx", weights), settings("b.onnx", weights)
+        assert first == second != settings("a.onnx", 2 * weights)
 
     def test_preprocessing_beside_the_network(self, tmp_path, images, weights):
         name = self.network(tmp_path / "net.onnx", weights, ["n", 3, "h", "w"])
@@ -151,7 +154,7 @@ class TestOnnx:
 
     def test_layout_that_cannot_be_guessed(self, tmp_path, weights):
         name = self.network(tmp_path / "net.onnx", weights, ["n", 3, 3, 3])
-        (tmp_path / "net.onnx.json").write_text('{"layout": "channels last"}')
+        (tmp_path / "net.onnx.json").write_text('{"layout": "channels last", "mean": 0, "deviation": 1}')
         images = np.random.default_rng(0).integers(0, 256, (2, 3, 3, 3), np.uint8)
         assert extract(images, name) == pytest.approx((images / 255).mean(axis=(1, 2)), abs=1e-5)
 
@@ -167,7 +170,7 @@ class TestOnnx:
                 self.onnx.save(model, tmp_path / "net.onnx", **beside)
 
         save(weights)
-        (tmp_path / "net.onnx.json").write_text('{"mean": 0.5}')
+        (tmp_path / "net.onnx.json").write_text('{"mean": 0.5, "deviation": 1}')
         images = np.random.default_rng(0).integers(0, 256, (40, 8, 8, 3), np.uint8)
         images[20:] //= 4
         db = Database.create(
@@ -176,7 +179,7 @@ class TestOnnx:
         )  # fmt: skip
         assert db.search([images[0]])[0].hits
         if changed == "net.onnx.json":
-            (tmp_path / changed).write_text('{"mean": 0.4}')
+            (tmp_path / changed).write_text('{"mean": 0.4, "deviation": 1}')
         elif changed == "net.weights":
             (tmp_path / changed).unlink()
             save(2 * weights)

@@ -31,8 +31,8 @@ def apply(patch: Path, root: Path, *how: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
 
 
-def run_tests(root: Path, tests: list[str]) -> tuple[int, str]:
-    """pytest's exit code (0: all pass, 1: some fail) and the end of what it says."""
+def run_tests(root: Path, tests: list[str], seconds: float | None = None) -> tuple[int, str]:
+    """pytest's exit code (0: all pass, 1: some fail) and the end of what it says; at most so long."""
     own = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests],
@@ -40,6 +40,7 @@ def run_tests(root: Path, tests: list[str]) -> tuple[int, str]:
         env={**own, "PYTHONPATH": str(root / "src")},
         capture_output=True,
         text=True,
+        timeout=seconds,
     )
     return done.returncode, done.stdout[-2000:] + done.stderr[-500:]
 

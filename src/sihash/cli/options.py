@@ -162,6 +162,7 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
         "conflicts": [vars(conflict) for conflict in report.conflicts],
         "joined": [vars(joined) for joined in report.joined],
         "repeated": report.repeated,
+        "note": report.note,
     }
     counts = [f"{len(report.added):,} added"]
     counts += [f"{len(report.replaced):,} of them replace others"] if report.replaced else []
@@ -171,6 +172,7 @@ def emit_added(report: AddReport, text: str, as_json: bool, allow_rejects: bool)
     counts += [f"{n_conflicts:,} with another label than an equal item"] if n_conflicts else []
     counts += [f"{len(report.joined):,} gave an item another label"] if report.joined else []
     counts += [f"{len(report.rejected):,} rejected"] if report.rejected else []
-    emit(data, f"{', '.join(counts)}; {text}", as_json)
+    note = f"Taken from the table: {one_line(report.note)}.\n" if report.note else ""
+    emit(data, f"{note}{', '.join(counts)}; {text}", as_json)
     if report.rejected and not allow_rejects:
         raise typer.Exit(REJECTED)

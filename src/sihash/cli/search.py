@@ -90,7 +90,7 @@ def _pictures(database: Database, images: list[Path], n: int) -> list[bytes | No
     """Of ``n`` queries; where the database holds vectors there are none."""
     if database.features.name == "none":
         return [None] * n
-    from sihash.database.sources import thumbnail
+    from sihash.database.describing import thumbnail
     from sihash.features.images import as_image
 
     return [thumbnail(as_image(image)) for image in images]

@@ -236,7 +236,7 @@ class AddReport:
     ``conflicts`` are items with a different label than an earlier one with the same content. ``joined`` are
     images that came twice in one source with different labels: the item has both. ``replaced`` are the added
     ids that replaced older items. ``repeated`` are added vectors, without ids of yours, that equal earlier
-    ones.
+    ones. ``note`` says which columns of a table were taken for what.
     """
 
     version: int
@@ -247,6 +247,7 @@ class AddReport:
     conflicts: list[LabelConflict] = field(default_factory=list)
     joined: list[JoinedLabels] = field(default_factory=list)
     repeated: list[Id] = field(default_factory=list)
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -49,11 +49,12 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
+from sihash.database.describing import Features
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.mapping import Map
 from sihash.database.snapshot import Reader, Snapshot
-from sihash.database.sources import Features, ImageSource, open_source
+from sihash.database.sources import ImageSource, open_source
 from sihash.database.updating import UpdatePolicy
 from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
@@ -152,6 +153,7 @@ class Database:
         names: Sequence[str] | None = None,
         ids: Any = None,
         columns: Any = None,
+        vectors: str | Sequence[str] | None = None,
         n_bits: int | None = None,
         n_anchors: int = 1000,
         features: str = "auto",
@@ -173,11 +175,13 @@ class Database:
             A new or empty folder.
         source : path, name, array or list
             A folder, zip or tar of class folders; a file of vectors (npy, npz); a table (Parquet, Arrow, CSV,
-            TSV, JSON lines); the name of a data set; vectors (n × d); or a list of images (paths, file
-            contents, uint8 arrays, Pillow images).
-        labels : sequence, path or label, optional
+            TSV, JSON lines); the name of a data set; a table in memory (pandas, polars, Arrow, Hugging Face,
+            a list of dicts); vectors (n × d); or a list of images (paths, file contents, uint8 arrays,
+            Pillow images).
+        labels : sequence, path, label or name, optional
             One per item, None for no label; or a list of labels per item; or an indicator matrix (n × number
-            of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md).
+            of labels); or a CSV or JSONL file with rows (file, label) (docs/labels.md); or the name of the
+            column of the table. Columns that are not named are guessed; ``created_.note`` says how.
         names : sequence of str, optional
             Names of the items; the default comes from the source.
         ids : sequence or str, optional
@@ -186,6 +190,8 @@ class Database:
         columns : mapping, DataFrame or names, optional
             Other facts about the items: values by name. Or the names of the columns of the source to keep;
             the default is all.
+        vectors : name or names, optional
+            The column of the table that holds vectors, or the columns that hold their numbers.
         n_bits : int, optional
             Bits per code. The default depends on the number of classes: 32 for ten, 64 for 200, 96 for 1,000.
         n_anchors, **sih_params
@@ -211,7 +217,7 @@ class Database:
             _check_numbers(1, n_bits=n_bits)
         if not isinstance(index, str) or not isinstance(features, str):
             raise DatabaseError(f"index and features are names, got {index!r} and {features!r}.")
-        opened = open_source(source, labels, names, ids, columns)
+        opened = open_source(source, labels, names, ids, columns, vectors=vectors)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
             name, options = default_features() if features == "auto" else features, feature_options or {}
@@ -328,11 +334,12 @@ class Database:
         """Find the best items for each query.
 
         Returns the ``k`` best (10 by default), or all within Hamming distance ``radius``; with both, the
-        ``k`` best within the radius. ``queries`` are vectors (n × d), or images: paths, file contents, uint8
-        arrays, Pillow images. ``rank`` is "combined" (the default), "label", "vector", "asymmetric" or
-        "hamming" (`sihash.ranking.ranker`). Larger scores are better; compare them within one query only.
-        ``classes`` restricts the answers to items with one of these labels, ``where`` to those that match
-        conditions on columns, like ``"price < 20 and colour = 'red'"`` (`sihash.store.where`).
+        ``k`` best within the radius. ``queries`` are vectors (n × d), a table or a column of it, or images:
+        paths, file contents, uint8 arrays, Pillow images. ``rank`` is "combined" (the default), "label",
+        "vector", "asymmetric" or "hamming" (`sihash.ranking.ranker`). Larger scores are better;
+        compare them within one query only. ``classes`` restricts the answers to items with one of these
+        labels, ``where`` to those that match conditions on columns, like ``"price < 20 and colour =
+        'red'"`` (`sihash.store.where`).
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
@@ -398,6 +405,7 @@ class Database:
         names: Sequence[str] | None = None,
         ids: Any = None,
         columns: Any = None,
+        vectors: str | Sequence[str] | None = None,
         replace: bool = False,
         prefix: str = "",
         progress: Progress | None = None,
@@ -406,11 +414,11 @@ class Database:
 
         Images that are already there are skipped, unreadable files are rejected; the report lists both.
         Vectors without ids are all added; ``repeated`` of the report are those that equal earlier items.
-        ``ids`` and ``columns`` are as in `create`. An item whose id is already there is skipped if nothing
-        differs; otherwise it is refused, or with ``replace`` it replaces the old one. ``prefix`` is put
-        before paths that become ids, for a second folder with the same file names.
+        ``ids``, ``columns`` and ``vectors`` are as in `create`. An item whose id is already there is skipped
+        if nothing differs; otherwise it is refused, or with ``replace`` it replaces the old one. ``prefix``
+        is put before paths that become ids, for a second folder with the same file names.
         """
-        opened = open_source(source, labels, names, ids, columns, replace, prefix)
+        opened = open_source(source, labels, names, ids, columns, replace, prefix, vectors)
         return operations.add(self._reader, opened, progress or silent)
 
     def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:

@@ -19,7 +19,8 @@ import numpy as np
 from sihash._typing import Array
 from sihash.database.answers import LabelSet
 from sihash.database.snapshot import Snapshot
-from sihash.datasets.vectors import LABEL_COLUMNS, NPZ_OWN, PREFIX, VECTOR_COLUMNS
+from sihash.datasets.roles import LABEL_COLUMNS, PREFIX, VECTOR_COLUMNS
+from sihash.datasets.vectors import NPZ_OWN
 from sihash.store.atomic_file import whole_file
 from sihash.store.catalogue import Catalogue
 from sihash.store.columns import Column, Table, joined

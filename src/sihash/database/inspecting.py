@@ -28,7 +28,7 @@ from sihash.ranking import DEFAULT
 from sihash.store import files
 from sihash.store.catalogue import FILE, Catalogue
 from sihash.store.errors import CorruptFile, DatabaseError
-from sihash.store.writer import strays
+from sihash.store.writer import SCRATCH, strays
 
 COMPACT = "run `sihash compact`"
 UPDATE = "run `sihash update`, then `sihash compact`"
@@ -234,7 +234,7 @@ def _copies(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> Iterator[Fi
                 yield FileProblem(file.path, f"is a copy of vectors, some of removed items; {COMPACT}.")
         elif version is not None and version != (used.get(segment) if kind == "codes" else snapshot.version):
             yield FileProblem(file.path, f"belongs to version {version}, not to the one in force; {COMPACT}.")
-    for path in strays(root, catalogue):
+    for path in (*strays(root, catalogue), *root.glob(SCRATCH)):
         name = path.relative_to(root).as_posix()
         yield FileProblem(name, f"was left by a process that was killed, or is being written; {COMPACT}.")
 

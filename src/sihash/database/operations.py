@@ -23,11 +23,12 @@ from sihash.database.answers import (
     RemoveReport,
     UndoReport,
 )
+from sihash.database.describing import Features
 from sihash.database.intake import Collected, Intake, Nothing, intake_of
 from sihash.database.learning import Encoder, Training, write_models, write_sketcher
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.snapshot import Reader, Snapshot
-from sihash.database.sources import Features, ImageSource, Source, VectorSource
+from sihash.database.sources import ImageSource, Source, VectorSource
 from sihash.database.updating import UpdatePolicy, training_ids
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
@@ -44,6 +45,7 @@ from sihash.store.labels import LabelTable, joined_labels, label_set
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
 from sihash.store.writer import (
+    SCRATCH,
     UPDATER,
     Writer,
     disk_errors_told,
@@ -77,6 +79,8 @@ def create(
         if writer.catalogue.last_operation():
             raise DatabaseError(f"{root} already holds a database; choose another folder, or add to it.")
         writer.catalogue.lay_out()
+        if isinstance(source, ImageSource):
+            source.notes_in = root
         intake = intake_of(source, Nothing())
         new = ingest(writer, intake, 0, progress)
         if not new:
@@ -90,38 +94,67 @@ def create(
             X = whole
         else:
             X = places.vectors(training.ids, width, release=True)
-        progress("learning", 0.0)
-        with learning.told(progress, hasher.max_iter):
-            learner = learning.fit(hasher, X, training)
-            functions = learner.functions()
-        progress("learning", 1.0)
-        sketcher = Sketcher.made(functions.kernel_.mean)
+        learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, progress)
         meta |= {
             "format": FORMAT,
-            "width": width,
-            "n_bits": functions.n_bits,
+            "n_bits": hasher.n_bits,
             "training_rows": training_rows,
-            "usual_distance": Middle.of(X).usual,
+            **about_vectors(X),
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
-        with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
-            left_out = rows_left_out(learner)
-            models = pool.submit(write_models, root, learner, 1, training.record(), left_out)
-            _encode(writer, new, Encoder.after_learning(learner), sketcher, 1, progress)
-            writer.catalogue.make_indexes()
-        for kind, file in models.result().items():
-            writer.adopt(kind, file, version=1)
-        copy = learning.write_sample_if_needed(root, writer.catalogue, 1, training.ids, X, n_labelled, 1.0)
-        if copy is not None:
-            writer.adopt(learning.SAMPLE, copy)
-        writer.adopt("sketcher", write_sketcher(root, sketcher))
-        table = LabelTable(writer.catalogue.rows("classes"))
-        weights = learn_weights(functions, sketcher, places.only(training.ids, X), table, left_out)
-        details = {**_about(intake, 0), "strategy": "create", "n_training": len(training.ids)}
-        details |= {"words": 1, "first_new": intake.n_numbers, "model": models.result()["hash"].sha256.hex()}
-        details |= {"report": str(learner.report), "ranking": weights.to_json()}
+        writer.catalogue.make_indexes()
+        details = {**_about(intake, 0), **learned, "strategy": "create", "first_new": intake.n_numbers}
         writer.commit("create", 1, details)
+        source.forget_notes()
     return _report(1, intake, 0)
+
+
+def about_vectors(X: Array) -> dict[str, Any]:
+    """What a database says of all its vectors, by those of its training rows."""
+    return {"width": X.shape[1], "usual_distance": Middle.of(X).usual}
+
+
+def learn_version(
+    writer: Writer,
+    number: int,
+    new: list[Segment],
+    training: Training,
+    X: Array,
+    n_labelled: int,
+    hasher: SIH,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Learn a version from scratch, write the rows and codes of all segments, which are ``new``; what the log
+    says of it.
+
+    ``X`` are the vectors of the training rows, of ``n_labelled`` labelled items.
+    """
+    root, catalogue = writer.root, writer.catalogue
+    progress("learning", 0.0)
+    with learning.told(progress, hasher.max_iter):
+        learner = learning.fit(hasher, X, training)
+        functions = learner.functions()
+    progress("learning", 1.0)
+    sketcher = Sketcher.made(functions.kernel_.mean)
+    with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
+        left_out = rows_left_out(learner)
+        models = pool.submit(write_models, root, learner, number, training.record(), left_out)
+        _encode(writer, new, Encoder.after_learning(learner), sketcher, number, progress)
+    for kind, file in models.result().items():
+        writer.adopt(kind, file, version=number)
+    copy = learning.write_sample_if_needed(root, catalogue, number, training.ids, X, n_labelled, 1.0)
+    if copy is not None:
+        writer.adopt(learning.SAMPLE, copy)
+    writer.adopt("sketcher", write_sketcher(root, sketcher))
+    table = LabelTable(catalogue.rows("classes"))
+    weights = learn_weights(functions, sketcher, Places(new).only(training.ids, X), table, left_out)
+    return {
+        "n_training": len(training.ids),
+        "words": number,
+        "model": models.result()["hash"].sha256.hex(),
+        "report": str(learner.report),
+        "ranking": weights.to_json(),
+    }
 
 
 def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
@@ -219,6 +252,7 @@ def _report(version: int, intake: Intake, first: int) -> AddReport:
         intake.conflicts,
         intake.joined,
         [first + k for k in intake.repeated],
+        intake.source.note,
     )
 
 
@@ -263,6 +297,7 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
     if isinstance(source, ImageSource):
         source.features = features
         source.thumbnails = snapshot.meta["thumbnails"]
+        source.notes_in = snapshot.root
         features.extractor()  # refuses images where the items are vectors
     elif features.name != "none":
         raise DatabaseError("This database holds images; give image files, not vectors.")
@@ -297,6 +332,7 @@ def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
             full = segments.rows_of(snapshot.width)
             compaction.merge_small(writer, snapshot.places.segments, new, snapshot.log, version, full)
             writer.commit("add", version, _about(intake, first))
+            source.forget_notes()
         else:
             writer.catalogue.rollback()
     return _report(version, intake, first)
@@ -416,4 +452,6 @@ def compact(reader: Reader) -> CompactReport:
             writer.commit("compact", state.version, {"n_dropped": n_dropped})
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
+        for path in root.glob(SCRATCH):
+            path.unlink(missing_ok=True)
     return CompactReport(n_dropped, len(state.segments), n_after)

@@ -14,8 +14,11 @@ from sihash._typing import Array
 from sihash.checks import as_numbers, check_count
 from sihash.codes import pack, sign
 from sihash.database.answers import Answer, Hit, Id, LabelSet, Why
+from sihash.database.describing import Features, describe
 from sihash.database.snapshot import Snapshot
-from sihash.database.sources import Features, ImageSource, describe, open_source
+from sihash.database.sources import ImageSource, as_list, open_source, plain_column
+from sihash.datasets.roles import NO_COLUMNS
+from sihash.datasets.tables import is_table_in_memory, read_table
 from sihash.index.base import check_radius
 from sihash.labels import several
 from sihash.ranking import Found, Rank, Reasons, Weights, check_rank
@@ -67,6 +70,10 @@ def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
 
     Before a snapshot is held, for images take their time; `fitting` compares their width with those there.
     """
+    queries = as_list(plain_column(queries))
+    if is_table_in_memory(queries):
+        queries = read_table(queries, "", NO_COLUMNS).X
+        queries = queries if isinstance(queries, np.ndarray) else list(queries)
     is_matrix = isinstance(queries, np.ndarray) and queries.dtype.kind in "fc" and queries.ndim in (1, 2)
     if is_matrix or (chosen := features()).name == "none":
         X = _as_vectors(queries)

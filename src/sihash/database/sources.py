@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -18,14 +16,14 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
+from sihash.database.describing import Describer, Features, read_ahead
 from sihash.database.intake import Intake
-from sihash.datasets import Reject
-from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice
+from sihash.datasets import Reject, arrow
+from sihash.datasets.dataset import Collection
 from sihash.datasets.label_files import columns_by_name, is_label_file, labels_by_name
 from sihash.datasets.loading import read
-from sihash.datasets.tables import is_table
-from sihash.features import extractor
-from sihash.features.extract import Extractor, chunks, decode_all, process
+from sihash.datasets.roles import NO_COLUMNS, ColumnChoice
+from sihash.datasets.tables import is_table_in_memory, read_table
 from sihash.kernel import Middle, row_blocks
 from sihash.labels import several
 from sihash.store.columns import Table, make_table
@@ -33,46 +31,8 @@ from sihash.store.errors import DatabaseError
 from sihash.store.files import release
 from sihash.store.ids import plain_ids
 from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
+from sihash.store.scratch import Scratch
 from sihash.store.segments import rows_of
-
-THUMBNAIL_PIXELS = 96  # pixels of the longer side
-
-
-@dataclass(frozen=True)
-class Features:
-    """How images become vectors; ``name`` is "none" where the items are vectors."""
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def extractor(self) -> Extractor:
-        """The extractor; an ONNX file must be the one that the database was made with."""
-        if self.name == "none":
-            raise DatabaseError("This database holds vectors; give vectors (n × d), not images.")
-        made = extractor(self.name, **self.options)
-        now = json.loads(json.dumps(made.settings))
-        if self.settings and now != self.settings:
-            changed = _changed_file(self.name.partition(":")[2], self.settings, now)
-            if changed:
-                raise DatabaseError(
-                    f"{changed} is not what it was when this database was made, so new vectors would not fit "
-                    "the old ones; bring the old file back, or create a database with the new one."
-                )
-            raise DatabaseError(
-                f"The features {self.name!r} are not those that this database was made with: expected "
-                f"{self.settings}, got {made.settings}."
-            )
-        return made
-
-
-def _changed_file(network: str, before: dict[str, Any], now: dict[str, Any]) -> str | None:
-    """The first file that features come from and that has changed, or is gone, or is new."""
-    if before.get("model") != now.get("model"):
-        return network
-    old, new = before.get("files", {}), now.get("files", {})
-    names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-    return str(Path(network).with_name(names[0])) if names else None
 
 
 @dataclass
@@ -111,6 +71,7 @@ class Source:
         self.columns = Table(len(names), {})
         self.rejects: list[Reject] = []
         self.replace = False
+        self.note = ""  # which columns of a table were taken for what
 
     def __len__(self) -> int:
         return len(self.names)
@@ -118,6 +79,9 @@ class Source:
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         """What ``intake`` takes, block by block."""
         raise NotImplementedError
+
+    def forget_notes(self) -> None:
+        """Of reading it: the items are in the database."""
 
     def _block(
         self, intake: Intake, vectors: Array, contents: list[bytes], thumbnails: list[bytes | None]
@@ -176,7 +140,10 @@ class VectorSource(Source):
 
 
 class ImageSource(Source):
-    """Files, or pictures in memory, that the extractor turns into vectors."""
+    """Files, or pictures in memory, that ``features`` turn into vectors.
+
+    What is described is noted at ``notes_in``, if that is said, until `forget_notes`.
+    """
 
     def __init__(
         self, images: Iterable[Any], place: str | None, names: Sequence[str], labels: Sequence[LabelSet]
@@ -185,70 +152,39 @@ class ImageSource(Source):
         self.images = images
         self.features = Features("none")
         self.thumbnails = False
+        self.notes_in: Path | None = None
+        self._describer: Describer | None = None
+        self._notes: Scratch | None = None
 
     @property
     def step(self) -> str:  # type: ignore[override]
-        return f"reading: images, {self.features.name.partition(':')[0]} features"
+        return "reading" if self._describer is None else self._describer.step
 
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
-        chosen = self.features.extractor()
+        describer = self._describer = Describer(self.features, self.thumbnails, len(self))
+        if self.notes_in is not None:
+            self._notes = describer.noted_in(self.notes_in)
         start = 0
-        for chunk in chunks(self.images):
+        for chunk, contents in read_ahead(self.images):
             places = range(start, start + len(chunk))
             start += len(chunk)
-            contents = [content_of(image) for image in chunk]
             new = intake.new(places, contents)
-            found, problems = describe([chunk[k] for k in new], chosen, self.thumbnails)
+            found, problems = describer([chunk[k] for k in new], [contents[k] for k in new])
             reasons = {contents[new[place]]: reason for place, reason in problems.items()}
             taken = intake.take(places, contents, new, reasons)
+            described = {new[place]: each for place, each in found.items()}
+            describer.done(start)
             if taken:
                 yield self._block(
                     intake,
-                    np.concatenate([vectors for vectors, _ in found]),
+                    np.stack([described[k][0] for k in taken]),
                     [contents[k] for k in taken],
-                    [small for _, some in found for small in some],
+                    [described[k][1] for k in taken],
                 )
 
-
-def describe(
-    images: Iterable[Any], chosen: Extractor, thumbnails: bool
-) -> tuple[list[tuple[Array, list[bytes | None]]], dict[int, str]]:
-    """Vectors and thumbnails of the readable images, in pieces, and the reasons of the others by number."""
-
-    def work(items: list[Any]) -> tuple[list[Any], dict[int, str]]:
-        small: list[bytes | None] = []
-
-        def prepare(image: Image.Image) -> Array:
-            prepared = chosen.prepare(image)
-            small.append(thumbnail(image) if thumbnails else None)
-            return prepared
-
-        prepared, problems = decode_all(items, prepare, chosen.at_least)
-        if len({p.shape for p in prepared}) > 1:
-            raise DatabaseError("The images are not of one size; choose features that resize them.")
-        return [(chosen.describe(np.stack(prepared)), small)] if prepared else [], problems
-
-    return process(images, work, chosen.batch)
-
-
-def thumbnail(image: Image.Image) -> bytes:
-    """A small JPEG."""
-    if max(image.size) > THUMBNAIL_PIXELS:
-        image = image.copy()
-        image.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    out = io.BytesIO()
-    (image if image.mode == "RGB" else image.convert("RGB")).save(out, "JPEG", quality=80)
-    return out.getvalue()
-
-
-def content_of(image: Any) -> bytes:
-    """SHA-256 of a file's bytes, or of the pixels of a picture in memory."""
-    if isinstance(image, bytes):
-        return hashlib.sha256(image).digest()
-    if isinstance(image, Exception):  # could not be read; it is rejected in its turn
-        return hashlib.sha256(os.urandom(16)).digest()
-    pixels = np.ascontiguousarray(image)
-    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).digest()
+    def forget_notes(self) -> None:
+        if self._notes is not None:
+            self._notes.delete()
 
 
 # From what the caller gave to a source.
@@ -262,18 +198,27 @@ def open_source(
     columns: Any = None,
     replace: bool = False,
     prefix: str = "",
+    vectors: Any = None,
 ) -> Source:
-    """A folder, archive or vector file by its path, a data set by its name, or arrays and lists in memory.
+    """A folder, archive, table or file of vectors by its path, a data set by its name, or tables, arrays and
+    lists in memory.
 
     ``labels`` are one an item (None for an item without), a list of labels for each item, an indicator matrix
-    (n × number of labels), or a CSV or JSONL file that says them by name.
+    (n × number of labels), a CSV or JSONL file that says them by name, or the name of the column of a table.
     ``names`` replace those that follow from the source. ``ids`` are one an item, or the name of the column
     that holds them. ``columns`` are values by name, one an item, or the names of those to keep. ``prefix`` is
-    put before the paths that are ids of files.
+    put before the paths that are ids of files. ``vectors`` names the column of a table that holds vectors, or
+    the columns that hold their numbers.
     """
+    source, labels, ids = plain_column(source), plain_column(labels), plain_column(ids)
+    if arrow.is_frame(columns):
+        columns = arrow.as_table(columns).to_pydict()
     chosen = None if columns is None or hasattr(columns, "items") else _names_of(columns)
+    asked = ColumnChoice(
+        ids if isinstance(ids, str) else None, chosen, None if vectors is None else _names_of(vectors)
+    )
     try:
-        opened = _open(source, labels, ColumnChoice(ids if isinstance(ids, str) else None, chosen))
+        opened = _open(source, labels, asked)
     except (IsADirectoryError, PermissionError) as error:
         raise DatabaseError(f"{error.filename} cannot be read: {error.strerror}.") from None
     if names is not None:
@@ -298,6 +243,15 @@ def open_source(
     return opened
 
 
+def plain_column(values: Any) -> Any:
+    """A Series, or an array of Arrow, as a matrix or a list; anything else as it is."""
+    if not arrow.is_column(values):
+        return values
+    return (
+        values.tolist() if hasattr(values, "iloc") else arrow.column_values(values)
+    )  # pandas needs no Arrow
+
+
 def _names_of(columns: Any) -> list[str]:
     names = several(columns)
     if not all(isinstance(name, str) for name in names):
@@ -308,13 +262,15 @@ def _names_of(columns: Any) -> list[str]:
 def _open(source: Any, labels: Any, asked: ColumnChoice) -> Source:
     if isinstance(source, str | os.PathLike):
         return _from_path(source, labels, asked)
+    if is_table_in_memory(source := as_list(source)):
+        return _from_table(source, labels, asked)
     opened: Source
     X = _matrix(source)
     if X is not None:
         names = [f"row {k}" for k in range(len(X))]
         opened = VectorSource(X, None, names, _labels_for(names, labels))
     else:
-        if not _is_one_image(source) and not isinstance(source, Iterable):
+        if not _is_one_image(source) and not isinstance(source, list | tuple | np.ndarray):
             raise DatabaseError(
                 f"Expected a path, a name, vectors (n × d) or a list of images, got {source!r:.80}."
             )
@@ -359,6 +315,14 @@ def _matrix(source: Any) -> Array | None:
     return X
 
 
+def as_list(source: Any) -> Any:
+    """What can only be gone through, such as a generator of rows or images, as a list."""
+    known = (str, os.PathLike, list, tuple, np.ndarray, Mapping, bytes, Image.Image)
+    if isinstance(source, known) or arrow.is_frame(source) or not isinstance(source, Iterable):
+        return source
+    return list(source)
+
+
 def _is_one_image(source: Any) -> bool:
     """A file's content or a picture where a list of them is usual."""
     is_picture = isinstance(source, np.ndarray) and source.ndim == 3 and source.shape[2] in (3, 4)
@@ -386,26 +350,44 @@ def _from_path(source: str | os.PathLike[str], labels: Any, asked: ColumnChoice)
         return _open([path], labels, asked)
     beside = labels if isinstance(labels, str | os.PathLike) and not table else None
     collection = read(source, beside, mapped=True, asked=NO_COLUMNS if table else asked)
+    place = str(path.absolute()) if path.is_dir() else None
+    if collection.kind == "a table of files":
+        place = str(path.absolute().parent)
+    made = _from_collection(collection, None if beside else labels, place)
+    if table:
+        _take_columns(made, labels, asked)
+    return made
+
+
+def _from_table(source: Any, labels: Any, asked: ColumnChoice) -> Source:
+    """A table in memory; ``labels`` may be the name of its column."""
+    column = labels if isinstance(labels, str) and not is_label_file(labels) else None
+    wanted = column if column is not None or labels is None else ""
+    collection = read_table(source, wanted, asked)
+    place = str(Path.cwd()) if collection.kind == "a table of files" else None
+    made = _from_collection(collection, None if column else labels, place)
+    made.note = collection.note
+    return made
+
+
+def _from_collection(collection: Collection, labels: Any, place: str | None) -> Source:
+    """What a reader found, with its own labels, or others if they are given."""
     n = len(collection.is_test)
     ids = None
     if collection.ids is not None:
         ids = plain_ids(collection.ids if collection.ids_said else map(printable, collection.ids), n)
     called = collection.names or (map(str, ids) if ids is not None else (f"row {k}" for k in range(n)))
     names = [printable(name) for name in called]
-    own = _labels_of(collection, n) if labels is None or beside else _labels_for(names, labels)
-    place = str(path.absolute()) if path.is_dir() else None
+    own = _labels_of(collection, n) if labels is None else _labels_for(names, labels)
     made: Source
     if collection.holds_vectors:
         made = VectorSource(collection.X, place, names, own)
     else:
-        if path.is_file() and is_table(path):
-            place = str(path.absolute().parent)
         made = ImageSource(collection.X, place, names, own)
     made.ids, made.ids_said = ids, collection.ids_said
     made.columns = make_table(n, collection.columns)
     made.rejects += collection.rejects
-    if table:
-        _take_columns(made, labels, asked)
+    made.note = collection.note if labels is None else ""
     return made
 
 

@@ -100,7 +100,8 @@ class Collection:
     file contents in the order of ``y``, ``is_test`` and ``names``, with a `BadImage` for a file that cannot
     be read. ``y`` holds labels, or positions in ``class_names`` if those are given. ``fingerprint`` digests
     the content. ``ids`` are what the source calls its items, said in it (``ids_said``) or their paths;
-    ``columns`` what else it says of them, as far as it was asked for.
+    ``columns`` what else it says of them, as far as it was asked for. ``note`` says which columns of a table
+    were taken for what.
     """
 
     kind: str
@@ -114,36 +115,11 @@ class Collection:
     ids: Sequence[Any] | None = None
     ids_said: bool = False
     columns: dict[str, Sequence[Any]] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def holds_vectors(self) -> bool:
         return getattr(self.X, "ndim", 0) == 2
-
-
-@dataclass(frozen=True)
-class ColumnChoice:
-    """What a reader is asked for beside vectors and labels: ids, of the column ``id`` if it is named, and the
-    ``columns`` of these names, all if None.
-    """
-
-    id: str | None = None
-    columns: Sequence[str] | None = ()
-
-    def id_column(self, there: Sequence[str], usual: Sequence[str], where: str) -> str | None:
-        """The column that holds ids."""
-        if self.id is not None and self.id not in there:
-            raise ValueError(f"{where} has no column {self.id!r} for ids; it has {', '.join(there)}.")
-        return self.id or next((name for name in usual if name in there), None)
-
-    def chosen(self, there: Sequence[str], where: str) -> list[str]:
-        """Those of the columns that are asked for."""
-        for name in self.columns or ():
-            if name not in there:
-                raise ValueError(f"{where} has no column {name!r}; it has {', '.join(there) or 'none'}.")
-        return [name for name in there if self.columns is None or name in self.columns]
-
-
-NO_COLUMNS = ColumnChoice()
 
 
 def two_parts(kind: str, train: tuple[Array, Any], test: tuple[Array, Any], **others: Any) -> Collection:

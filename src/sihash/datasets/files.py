@@ -149,3 +149,16 @@ def open_tree(path: Path) -> FileTree | None:
 
 def is_archive(path: Path) -> bool:
     return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+
+
+def file_contents(folder: Path, names: list[str]) -> Iterator[bytes | BadImage]:
+    """Contents of files by their paths; a `BadImage` for one that cannot be read."""
+    for name in names:
+        try:
+            if not (folder / name).is_file():  # a pipe or a device would block for ever
+                raise OSError(2, "no such file")
+            if (folder / name).stat().st_size > MAX_FILE:
+                raise OSError(27, f"larger than the {MAX_FILE >> 20} MiB allowed")
+            yield (folder / name).read_bytes()
+        except OSError as error:
+            yield BadImage(f"cannot be read: {error.strerror}")

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sihash.datasets.dataset import ColumnChoice
-from sihash.datasets.tables import FILE_COLUMNS, read_cells, read_columns
+from sihash.datasets.roles import FILE_COLUMNS, ColumnChoice
+from sihash.datasets.tables import read_cells, read_columns
 from sihash.store.errors import DatabaseError
 from sihash.store.labels import LabelSet, joined_labels, label_sets, printable
 

@@ -13,10 +13,11 @@ from PIL import Image
 
 from sihash import labels as labels_module
 from sihash._typing import Array
+from sihash.datasets import arrow, digits, folders, tables, vectors
 from sihash.datasets import cache as feature_cache
-from sihash.datasets import digits, folders, tables, vectors
-from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice, Dataset, Reject, check_fits
+from sihash.datasets.dataset import Collection, Dataset, Reject, check_fits
 from sihash.datasets.files import open_tree
+from sihash.datasets.roles import NO_COLUMNS, ColumnChoice
 from sihash.features import extractor
 from sihash.features.extract import decode_all, extract_stream, process
 
@@ -129,8 +130,8 @@ def _read_path(path: Path, labels: Path | None, mapped: bool, asked: ColumnChoic
             head = file.read(8)
     if head.startswith(vectors.NPY):
         return vectors.read_npy(path, labels, mapped)
-    if head.startswith((vectors.PARQUET, vectors.ARROW)):
-        return vectors.read_table(path, labels, mapped, asked)
+    if head.startswith((arrow.PARQUET, arrow.ARROW)):
+        return arrow.read_table(path, labels, mapped, asked)
     if path.is_file() and tables.is_table(path):
         return tables.read(path, str(labels) if labels else None, asked)
     if asked.id is not None and not (head.startswith(b"PK") and vectors.is_npz(path)):

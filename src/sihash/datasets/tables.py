@@ -1,5 +1,5 @@
-"""Tables as text: CSV, TSV, or an object of JSON per line. Each row is an item: a vector, or the path of an
-image.
+"""Tables as text: CSV, TSV, or an object of JSON per line; and as plain Python: dicts. Each row is an item: a
+vector, or an image.
 """
 
 from __future__ import annotations
@@ -8,22 +8,23 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from sihash._typing import Array
-from sihash.datasets.dataset import Collection, ColumnChoice
-from sihash.datasets.files import MAX_FILE
-from sihash.datasets.vectors import LABEL_COLUMNS, VECTOR_COLUMNS, fingerprint
-from sihash.features.images import BadImage
+from sihash.datasets import arrow
+from sihash.datasets.dataset import Collection
+from sihash.datasets.files import file_contents
+from sihash.datasets.roles import VECTOR_COLUMNS, ColumnChoice, Kind
+from sihash.datasets.vectors import fingerprint
 from sihash.labels import object_array
 
 JSON_LINES = (".jsonl", ".ndjson")
 TEXTS = (".csv", ".tsv", *JSON_LINES)
-FILE_COLUMNS = ("file", "filename", "path", "image")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
@@ -33,45 +34,122 @@ def is_table(path: Path) -> bool:
 
 
 def read(path: Path, label: str | None, asked: ColumnChoice) -> Collection:
-    """The items of a table that has a column of vectors (lists of numbers), or of files beside the table."""
+    """The items of a table, with vectors, or files beside the table."""
     columns = read_columns(path)
-    n = len(next(iter(columns.values()), []))
-    if not n:
+    if not len(next(iter(columns.values()), [])):
         raise ValueError(f"{path} has no rows below its header; expected an item per row.")
-    if label is not None and label not in columns:
-        raise ValueError(f"{path} has no column {label!r}; it has {', '.join(columns)}.")
-    label = label or next((name for name in LABEL_COLUMNS if name in columns), None)
-    vector = next((name for name in VECTOR_COLUMNS if name in columns), None)
-    file = None if vector else next((name for name in FILE_COLUMNS if name in columns), None)
-    if vector is None and file is None:
-        raise ValueError(
-            f"{path} needs a column of vectors ({', '.join(VECTOR_COLUMNS)}) or of image files "
-            f"({', '.join(FILE_COLUMNS)}); it has {', '.join(columns)}."
-        )
-    usual = [name for name in ("id",) if name != label]
-    id_column = asked.id_column([name for name in columns if name != vector], usual, str(path))
-    files = None if file is None else [_path(value, k, path) for k, value in enumerate(columns[file])]
-    name = "name" if files is None and "name" in columns and label != "name" else None
-    rest = [each for each in columns if each not in (label, vector, file, id_column, name)]
+    return _collection(columns, label, asked, str(path), path.parent, lambda: fingerprint(path))
+
+
+def is_table_in_memory(source: Any) -> bool:
+    """A frame (`sihash.datasets.arrow`), a list of dicts, or a dict of columns."""
+    first = source[0] if isinstance(source, list | tuple) and source else source
+    return isinstance(first, Mapping) or arrow.is_frame(source)
+
+
+def read_table(table: Any, label: str | None, asked: ColumnChoice) -> Collection:
+    """A table in memory. ``label`` is the name of its column, "" if labels come from elsewhere."""
+    if arrow.is_frame(table):
+        return arrow.read_frame(table, label, asked)
+    return read_rows(table, label, asked)
+
+
+def read_rows(rows: Any, label: str | None, asked: ColumnChoice) -> Collection:
+    """The items of a list of dicts, one an item, or of a dict of columns."""
+    if isinstance(rows, Mapping):
+        columns = _checked(rows)
+    else:
+        for number, row in enumerate(rows, 1):
+            if not isinstance(row, Mapping):
+                raise ValueError(f"Row {number} must be a dict as the others are, got {row!r:.80}.")
+        columns = _by_name(rows)
+    return _collection(columns, label, asked, "the table", Path(), lambda: "")
+
+
+def _checked(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """A dict of columns of one length."""
+    for name, values in columns.items():
+        if arrow.is_frame(values) and not arrow.is_column(values):
+            raise ValueError(
+                f"Expected one table, got a dict of {len(columns)}; choose one, like [{name!r}]."
+            )
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise ValueError(
+                f"A dict holds columns, lists of one length, got {values!r:.80} in {name!r}; give one item "
+                "as a list of one dict."
+            )
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The columns of the table are not all of one length: {lengths}.")
+    return {name: list(values) for name, values in columns.items()}
+
+
+def _collection(
+    columns: dict[str, list[Any]],
+    label: str | None,
+    asked: ColumnChoice,
+    where: str,
+    folder: Path,
+    digest: Callable[[], str],
+) -> Collection:
+    """Paths of images are relative to ``folder``."""
+    roles = asked.roles({name: _kind(name, values) for name, values in columns.items()}, label, where)
+    files: list[str] | None = None
+    X: Any
+    if roles.images is None:
+        X = _vectors([columns[name] for name in roles.vectors], where)
+    elif all(isinstance(value, str | int) for value in columns[roles.images]):
+        files = [_path(value, k, where) for k, value in enumerate(columns[roles.images])]
+        X = file_contents(folder, files)
+    else:
+        X = columns[roles.images]
+    names = files
+    if roles.name:
+        names = ["" if v is None else str(v) for v in columns[roles.name]]
+    elif roles.images and files is None:
+        names = [f"image {k}" for k in range(len(columns[roles.images]))]
+    n = len(next(iter(columns.values()), []))
     return Collection(
-        "a table of vectors" if files is None else "a table of files",
-        _vectors(columns[vector], path) if vector else _contents(path.parent, files or []),
-        None if label is None else object_array([_labels(v) for v in columns[label]]),
+        "a table of vectors" if roles.images is None else "a table of files",
+        X,
+        None if roles.label is None else object_array([_labels(v) for v in columns[roles.label]]),
         np.zeros(n, dtype=bool),
-        lambda: fingerprint(path),
-        names=files if name is None else ["" if v is None else str(v) for v in columns[name]],
-        ids=columns[id_column] if id_column else files,
-        ids_said=id_column is not None,
-        columns={each: columns[each] for each in asked.chosen(rest, str(path))},
+        digest,
+        names=names,
+        ids=columns[roles.id] if roles.id else files,
+        ids_said=roles.id is not None,
+        columns={name: columns[own] for name, own in roles.facts.items()},
+        note=roles.told(),
     )
+
+
+def _kind(name: str, values: list[Any]) -> Kind:
+    """What a column may be, by its first value; vectors in the cells of a CSV file by its name."""
+    value = next((value for value in values if value is not None), None)
+    if isinstance(value, list | tuple | np.ndarray):
+        shape = np.shape(value) if isinstance(value, np.ndarray) or not _is_text(value) else (0,)
+        if len(shape) > 1:
+            return "image"
+        return "nested" if _is_text(value) else "vector"
+    if isinstance(value, str):
+        return "vector" if name in VECTOR_COLUMNS else "text"
+    if isinstance(value, bytes | Image.Image):
+        return "image"
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        return "vector" if name in VECTOR_COLUMNS else "number"
+    return "nested" if isinstance(value, Mapping) else "fact"
+
+
+def _is_text(values: Any) -> bool:
+    """Whether a list holds anything but numbers."""
+    return any(isinstance(value, str | bytes | Mapping) or value is None for value in values)
 
 
 def read_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of a table by name; of a CSV or TSV file, cells as the numbers and so on that they are."""
     if path.suffix.lower() in JSON_LINES:
         rows = [_object(path, number, line) for number, line in _lines(path) if line.strip()]
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        return {name: [row.get(name) for row in rows] for name in names}
+        return _by_name(rows)
     head, *cells = read_cells(path) or [[]]
     if len(set(head)) < len(head) or "" in head:
         raise ValueError(f"{path} must begin with a row of different names of columns, got {head[:10]}.")
@@ -79,6 +157,11 @@ def read_columns(path: Path) -> dict[str, list[Any]]:
         if len(row) != len(head):
             raise ValueError(f"Row {number} of {path} has {len(row)} cells where the header has {len(head)}.")
     return {name: typed([row[k] for row in cells]) for k, name in enumerate(head)}
+
+
+def _by_name(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def read_cells(path: Path) -> list[list[str]]:
@@ -131,30 +214,36 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     return row
 
 
-def _vectors(values: list[Any], path: Path) -> Array:
+def _vectors(columns: list[list[Any]], where: str) -> Array:
+    """Vectors in one column of lists, or in columns of numbers."""
+    values: list[Any] = columns[0]
+    if len(columns) > 1:
+        values = [[np.nan if v is None else v for v in row] for row in zip(*columns, strict=True)]
     rows = []
     for number, value in enumerate(values, 1):
-        row = value
+        row = value.tolist() if isinstance(value, np.ndarray) else value
         if isinstance(value, str):  # a cell of a CSV file
             try:
                 row = json.loads(value)
             except (ValueError, RecursionError):
                 row = None
-        if not isinstance(row, list) or not all(type(v) in (int, float) for v in row):
+        if not isinstance(row, list | tuple) or not all(
+            type(v) in (int, float) or isinstance(v, np.number) for v in row
+        ):
             raise ValueError(
-                f"Row {number} of {path} must have a vector as in [0.5, 1.0], got {value!r:.80}."
+                f"Row {number} of {where} must have a vector as in [0.5, 1.0], got {value!r:.80}."
             )
         rows.append(row)
         if len(row) != len(rows[0]):
             raise ValueError(
-                f"The vectors in {path} are not all of one length: {len(rows[0])} in row 1, "
+                f"The vectors in {where} are not all of one length: {len(rows[0])} in row 1, "
                 f"{len(row)} in row {number}."
             )
     try:
         with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
             return np.array(rows, dtype=np.float64).astype(np.float32)
     except OverflowError:
-        raise ValueError(f"The vectors in {path} hold whole numbers beyond the range of floats.") from None
+        raise ValueError(f"The vectors in {where} hold whole numbers beyond the range of floats.") from None
 
 
 def _labels(value: Any) -> Any:
@@ -168,20 +257,8 @@ def _labels(value: Any) -> Any:
     return None if value == "" else value
 
 
-def _path(value: Any, row: int, path: Path) -> str:
+def _path(value: Any, row: int, where: str) -> str:
     value = str(value) if type(value) is int else value
     if not isinstance(value, str) or not value:
-        raise ValueError(f"Row {row + 1} of {path} must name a file, got {value!r:.80}.")
+        raise ValueError(f"Row {row + 1} of {where} must name a file, got {value!r:.80}.")
     return value.replace("\\", "/").removeprefix("./")
-
-
-def _contents(folder: Path, names: list[str]) -> Iterator[bytes | BadImage]:
-    for name in names:
-        try:
-            if not (folder / name).is_file():  # a pipe or a device would block for ever
-                raise OSError(2, "no such file")
-            if (folder / name).stat().st_size > MAX_FILE:
-                raise OSError(27, f"larger than the {MAX_FILE >> 20} MiB allowed")
-            yield (folder / name).read_bytes()
-        except OSError as error:
-            yield BadImage(f"cannot be read: {error.strerror}")

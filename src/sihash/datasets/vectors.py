@@ -1,34 +1,26 @@
-"""Vectors that somebody made already: NumPy files, Parquet and Arrow."""
+"""Vectors that somebody made already, in NumPy files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from sihash._typing import Array
-from sihash.datasets.dataset import NO_COLUMNS, Collection, ColumnChoice, check_fits, two_parts
+from sihash.datasets.dataset import Collection, check_fits, two_parts
+from sihash.datasets.roles import NO_COLUMNS, ColumnChoice, plain_name
 from sihash.labels import object_array
 
-NPY, PARQUET, ARROW = b"\x93NUMPY", b"PAR1", b"ARROW1"
-
-BATCH_ROWS = 8192  # of a table, decoded at a time
-Result = TypeVar("Result")
-
-PREFIX = "column."  # before the name of a column in a file of ours, where the name has a meaning there
+NPY = b"\x93NUMPY"
 NPZ_OWN = (
     *("X", "y", "Y", "id", "ids", "name", "names"),
     *("codes", "n_bits", "class_names", "label_names", "json"),
 )
-_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
-LABEL_COLUMNS = ("y", "label", "labels", "class", "target", "category")
-VECTOR_COLUMNS = ("X", "vector", "embedding", "features")
 
 
 def fingerprint(*paths: Path) -> str:
@@ -67,7 +59,7 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
         for (X, y), part in ((train, "_train"), (test, "_test")):
             _check(X, y, path, part)
             _check_classes(y, names, path)
-        return two_parts("npz", (_numeric(train[0]), train[1]), (_numeric(test[0]), test[1]), **others)
+        return two_parts("npz", (numeric(train[0]), train[1]), (numeric(test[0]), test[1]), **others)
     if "X" not in arrays:
         raise ValueError(
             f"{path} holds {', '.join(arrays)}; expected an array X (and y), or X_train and X_test (and y_…)."
@@ -84,7 +76,7 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
             raise ValueError(f"{path} must have a mark in {name}.missing for each value of {name}.")
         if name in coded:
             what = f"{name} in {path}"
-            return [None if gone else _from_json(v, what) for v, gone in _marked(found, missing)]
+            return [None if gone else from_json(v, what) for v, gone in _marked(found, missing)]
         return found if missing is None else [None if gone else v for v, gone in _marked(found, missing)]
 
     every = [n for n, v in arrays.items() if v.shape == (len(X),) and not _is_mark(n, arrays)]
@@ -96,7 +88,7 @@ def read_npz(path: Path, asked: ColumnChoice = NO_COLUMNS) -> Collection:
         y = object_array(values("y"))
     return Collection(
         "npz",
-        _numeric(X),
+        numeric(X),
         y,
         np.zeros(len(X), dtype=bool),
         **others,
@@ -119,7 +111,7 @@ def _marked(found: Array, missing: Array | None) -> Iterable[tuple[Any, bool]]:
     return zip(found.tolist(), marks, strict=True)
 
 
-def _from_json(text: Any, what: str) -> Any:
+def from_json(text: Any, what: str) -> Any:
     """A value of an export."""
     try:
         return json.loads(text)
@@ -153,11 +145,6 @@ def _check_classes(y: Array | None, names: list[Any] | None, path: Path) -> None
         )
 
 
-def plain_name(name: str) -> str:
-    """The name of a column in a file of ours: a prefix keeps those apart that have a meaning there."""
-    return name.removeprefix(PREFIX)
-
-
 def _npz_arrays(path: Path) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
@@ -184,7 +171,7 @@ def read_npy(path: Path, labels: str | Path | None, mapped: bool = False) -> Col
     y = _read_labels(file) if file else None
     _check(X, y, path)
     is_test = np.zeros(len(X), dtype=bool)
-    X = X if mapped else _numeric(X)
+    X = X if mapped else numeric(X)
     return Collection("npy", X, y, is_test, lambda: fingerprint(path, *([file] if file else [])))
 
 
@@ -233,206 +220,6 @@ def _read_labels(path: Path) -> Array:
         return y
 
 
-def read_table(
-    path: Path, labels: str | Path | None, mapped: bool = False, asked: ColumnChoice = NO_COLUMNS
-) -> Collection:
-    """A Parquet or Arrow file with a column of lists of numbers, perhaps also of labels, ids and names.
-
-    ``mapped`` leaves the vectors of a Parquet file on the disk, for those who read them block by block.
-    """
-    schema = _schema(path)
-    twice = next((name for k, name in enumerate(schema.names) if name in schema.names[:k]), None)
-    if twice is not None:
-        raise ValueError(f"{path} has two columns named {twice!r}; give one of them another name.")
-    column = _vector_column(schema, path)
-    about = {key.decode(): text.decode() for key, text in (schema.metadata or {}).items()}
-    coded = about.get("sihash json", "").split()
-    names = [f.name for f in schema if f.name != column and not _is_passed_over(f)]
-    label_column = str(labels) if labels else next((c for c in LABEL_COLUMNS if c in names), None)
-    if label_column and label_column not in names:
-        raise ValueError(f"{path} has no column {label_column!r}; it has {', '.join(schema.names)}.")
-    id_column = asked.id_column(names, [n for n in ("id",) if n != label_column], str(path))
-    name_column = (
-        "name" if "name" in names and label_column != "name" and is_text(schema.field("name").type) else None
-    )
-    rest = {plain_name(n): n for n in names if n not in (label_column, id_column, name_column)}
-    chosen = {name: rest[name] for name in asked.chosen(list(rest), str(path))}
-    wanted = list(dict.fromkeys(n for n in (label_column, id_column, name_column, *chosen.values()) if n))
-    X: Any
-    if mapped and _is_parquet(path):
-        table = _open_table(path, wanted)
-        X = TableRows(path, column)
-    else:
-        table = _open_table(path, [column, *wanted])
-        X = _matrix(table.column(column), f"column {column!r} of {path}")
-
-    def values(name: str) -> list[Any]:
-        found = table.column(name).to_pylist()
-        if name not in coded:
-            return found
-        return [None if v is None else _from_json(v, f"{name} in {path}") for v in found]
-
-    return Collection(
-        "Parquet or Arrow",
-        X,
-        _labels_array(values(label_column)) if label_column else None,
-        np.zeros(len(X), dtype=bool),
-        lambda: fingerprint(path),
-        names=[str(v) for v in values(name_column)] if name_column else None,
-        ids=values(id_column) if id_column else None,
-        ids_said=id_column is not None,
-        columns={name: values(n) for name, n in chosen.items()},
-    )
-
-
-def _is_passed_over(field: Any) -> bool:
-    """Codes and digests of an export, which pandas may have written again, and an index of pandas."""
-    import pyarrow.types as types
-
-    of_bytes = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
-    ours = field.name in ("code", "sha256") and any(is_a(field.type) for is_a in of_bytes)
-    return ours or _PANDAS_INDEX.fullmatch(field.name) is not None
-
-
-def _labels_array(values: list[Any]) -> Array:
-    """Labels of one type as an array of it, else, and where some are missing, as objects."""
-    kinds = {type(v) for v in values}
-    return object_array(values) if len(kinds) > 1 or list in kinds else np.array(values)
-
-
-def is_text(kind: Any) -> bool:
-    import pyarrow
-
-    return pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
-
-
-class TableRows:
-    """Vectors in a column of a Parquet file, read as slices are asked for, best one after the other."""
-
-    ndim = 2
-
-    def __init__(self, path: Path, column: str) -> None:
-        self._path, self._column, self._what = path, column, f"column {column!r} of {path}"
-        self._file = _told(path, lambda parquet: parquet.ParquetFile(path))
-        self._start()
-        first = next(self._batches, np.empty((0, 0), dtype=np.float32))
-        self.shape = (self._file.metadata.num_rows, first.shape[1])
-        self._start()
-
-    def _start(self) -> None:
-        self._place, self._rest, self._batches = 0, np.empty((0, 0), dtype=np.float32), self._read()
-
-    def _read(self) -> Iterator[Array]:
-        import pyarrow
-
-        batches = self._file.iter_batches(batch_size=BATCH_ROWS, columns=[self._column])
-
-        def read(_: Any) -> Any:
-            batch = next(batches, None)
-            if batch is not None:
-                batch.validate(full=True)
-            return batch
-
-        while (batch := _told(self._path, read)) is not None:
-            yield _matrix(pyarrow.chunked_array([batch.column(0)]), self._what)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: slice) -> Array:
-        start, stop, _ = rows.indices(len(self))
-        if start < self._place:
-            self._start()
-        return _told(self._path, lambda _: self._forward(start, stop))
-
-    def _forward(self, start: int, stop: int) -> Array:
-        parts, end = [self._rest], self._place + len(self._rest)
-        while end < stop:
-            parts.append(next(self._batches))
-            end += len(parts[-1])
-        if len({part.shape[1] for part in parts if len(part)}) > 1:
-            raise ValueError(f"The vectors in {self._what} are not all of one length.")
-        every = np.concatenate([part for part in parts if len(part)] or [np.empty(self.shape, np.float32)])
-        place, self._place, self._rest = self._place, stop, every[stop - self._place :]
-        return every[start - place : stop - place]
-
-
-def _is_parquet(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(PARQUET)) == PARQUET
-
-
-def _told(path: Path, work: Callable[[Any], Result]) -> Result:
-    """``work`` with the Parquet module; what is wrong with the file as one sentence."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise ImportError("Parquet and Arrow files need pyarrow: pip install 'sihash[parquet]'.") from None
-    try:
-        return work(parquet)
-    except (pyarrow.ArrowException, OSError, StopIteration) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from None
-
-
-def _schema(path: Path) -> Any:
-    if _is_parquet(path):
-        return _told(path, lambda parquet: parquet.read_schema(path))
-    return _open_table(path).schema
-
-
-def _open_table(path: Path, columns: list[str] | None = None) -> Any:
-    def read(parquet: Any) -> Any:
-        from pyarrow import feather
-
-        reader = parquet.read_table if _is_parquet(path) else feather.read_table
-        table = reader(path, columns=columns)
-        table.validate(full=True)  # offsets of a spoilt file may point out of their buffer
-        return table
-
-    return _told(path, read)
-
-
-def _vector_column(schema: Any, path: Path) -> str:
-    import pyarrow
-
-    def is_vectors(kind: Any) -> bool:
-        lists = (pyarrow.types.is_list, pyarrow.types.is_large_list, pyarrow.types.is_fixed_size_list)
-        numbers = (pyarrow.types.is_floating, pyarrow.types.is_integer)
-        return any(is_a(kind) for is_a in lists) and any(is_a(kind.value_type) for is_a in numbers)
-
-    found = [field.name for field in schema if is_vectors(field.type)]
-    if len(found) > 1:  # numbers of several labels are lists, too
-        found = [name for name in found if name not in LABEL_COLUMNS]
-    named = [name for name in VECTOR_COLUMNS if name in found]
-    if len(found) == 1 or named:
-        return str((named or found)[0])
-    raise ValueError(
-        f"{path} has {len(found)} columns of number lists ({', '.join(found) or 'none'}); expected one, "
-        f"or one named {', '.join(VECTOR_COLUMNS)}."
-    )
-
-
-def _matrix(column: Any, what: str) -> Array:
-    column = column.combine_chunks()
-    chunks = column.chunks if hasattr(column, "chunks") else [column]
-    if column.null_count:
-        raise ValueError(f"The {what} has {column.null_count} rows without a vector; leave them out.")
-    values = [chunk.flatten().to_numpy(zero_copy_only=False) for chunk in chunks]
-    flat = np.concatenate([np.empty(0, dtype=np.float32), *values])
-    lengths = {len(v) for v in column.slice(0, 1).to_pylist()}
-    width = lengths.pop() if lengths else 0
-    if any(n != width for chunk in chunks for n in _lengths(chunk)):
-        raise ValueError(f"The vectors in {what} are not all of one length.")
-    return _numeric(flat.reshape(len(column), width))
-
-
-def _lengths(chunk: Any) -> list[int]:
-    import pyarrow.compute
-
-    return pyarrow.compute.unique(pyarrow.compute.list_value_length(chunk)).to_pylist()
-
-
 def _check(X: Array, y: Array | None, path: Path, part: str = "") -> None:
     if X.ndim < 2 or X.dtype.kind not in "fiub":
         raise ValueError(
@@ -444,7 +231,7 @@ def _check(X: Array, y: Array | None, path: Path, part: str = "") -> None:
         )
 
 
-def _numeric(X: Array) -> Array:
+def numeric(X: Array) -> Array:
     """Vectors as float32 or float64; images, which have more than two axes, as they are."""
     if X.ndim > 2 or X.dtype in (np.float32, np.float64):
         return X

@@ -15,18 +15,18 @@ _DTYPES: dict[str, Any] = {"tensor(float16)": np.float16, "tensor(uint8)": np.ui
 
 
 class Network:
-    """A network in memory, in ONNX's file format, and what has to be known of its input.
+    """A network in memory, in ONNX's file format.
 
-    ``output`` is the tensor that it returns. ``channels_last`` says that the input is n × side × side ×
-    channels; None: as its shape suggests. ``name`` is for messages.
+    ``output`` is the tensor that it returns. ``channels_last`` says that the input is n × height × width ×
+    channels. ``name`` is for messages.
     """
 
-    def __init__(self, model: bytes, output: str, name: str, channels_last: bool | None = None) -> None:
+    def __init__(self, model: bytes, output: str, name: str, channels_last: bool = False) -> None:
         try:
             import onnxruntime
         except ImportError:
             raise ImportError(MISSING) from None
-        self.output = output
+        self._output, self._channels_last = output, channels_last
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1  # batches run side by side already
         options.log_severity_level = 3
@@ -37,27 +37,18 @@ class Network:
         except Exception as error:  # onnxruntime raises its own family of errors, none of them public
             raise ValueError(f"{name} cannot be opened as an ONNX network: {error}") from None
         self._input = self._session.get_inputs()[0]
-        shape = self._input.shape
-        if len(shape) != 4:
-            raise ValueError(
-                f"{name} takes an input of shape {shape}; an image network takes four dimensions."
-            )
-        guessed = shape[3] in (1, 3) and shape[1] not in (1, 3)
-        self._channels_last = guessed if channels_last is None else channels_last
-        self.n_channels = shape[3] if self._channels_last else shape[1]
-        sides = shape[1:3] if self._channels_last else shape[2:4]
-        self.side: int | None = sides[0] if isinstance(sides[0], int) else None
-        self.batch: int | None = shape[0] if isinstance(shape[0], int) else None
+        n = self._input.shape[0]
+        self.batch: int | None = n if isinstance(n, int) else None
 
     def __call__(self, X: Array) -> Array:
-        """Images n × side × side × channels to vectors n × n_features."""
+        """Images n × height × width × channels to vectors n × n_features."""
         n = len(X)
         if self.batch and n < self.batch:  # the batch is part of such a network: fill it up
             X = np.concatenate([X, np.zeros((self.batch - n, *X.shape[1:]), dtype=X.dtype)])
         if not self._channels_last:
             X = np.ascontiguousarray(X.transpose(0, 3, 1, 2))
         dtype = _DTYPES.get(self._input.type, np.float32)
-        (values,) = self._session.run([self.output], {self._input.name: X.astype(dtype, copy=False)})
+        (values,) = self._session.run([self._output], {self._input.name: X.astype(dtype, copy=False)})
         return np.asarray(values[:n], dtype=np.float32).reshape(n, -1)
 
 

@@ -15,12 +15,10 @@ from PIL import Image, ImageOps
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.features.network import Network
-
-_MISSING = "Networks in ONNX files need onnxruntime and onnx: pip install 'sihash[onnx]'."
-_LAYERS = ("Gemm", "MatMul", "Conv")  # what a last layer is made of
-
+from sihash.features.onnx_file import open_onnx
 
 LAYOUTS = {"channels first": False, "channels last": True}
+_IMAGENET = '{"mean": [0.485, 0.456, 0.406], "deviation": [0.229, 0.224, 0.225]}'
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,10 @@ def _channels(found: dict[str, Any], name: str, path: Path) -> tuple[float, ...]
 class Onnx:
     """One tensor of the network, flattened, as the vector of an image.
 
-    The image is cropped to its centre square and resized to ``size``, brought to 0…1, and normalised channel
-    by channel: ``(value − mean) / std``. What is not given comes from the file beside the network
-    (`Preprocessing`); otherwise the size is what the network's input says, the mean 0 and the deviation 1.
-    ``output`` names the tensor; ``"penultimate"``, the default, is what the last layer reads, the usual
-    descriptor of a classifier.
+    The image is cropped in its middle and resized to ``size``, brought to 0…1, and normalised channel by
+    channel: ``(value − mean) / std``. What is not given comes from the file beside the network
+    (`Preprocessing`), else from the network (`sihash.features.onnx_file`); what is in neither is asked for.
+    A network that takes whole numbers gets the pixels as they are.
     """
 
     file: str
@@ -89,26 +86,59 @@ class Onnx:
     std: tuple[float, ...] | None = None
     output: str | None = None
     _network: Network = field(init=False, repr=False, compare=False)
-    _weight_files: tuple[Path, ...] = field(init=False, repr=False, compare=False)
+    _files: tuple[Path, ...] = field(init=False, repr=False, compare=False)  # beside the network
+    _sides: tuple[int, int] = field(init=False, repr=False, compare=False)  # height and width
+    _n_channels: int = field(init=False, repr=False, compare=False)
+    _takes_bytes: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.file:
             raise ValueError("Expected an ONNX file after the colon, as in onnx:resnet.onnx, got none.")
         if self.size is not None:
             check_count("size", self.size)
-        said = Preprocessing.beside(self.file)
-        model, output, weight_files = _with_output(self.file, self.output or said.output or "penultimate")
-        network = Network(model, output, self.file, LAYOUTS[said.layout] if said.layout else None)
-        object.__setattr__(self, "_weight_files", tuple(weight_files))
-        object.__setattr__(self, "_network", network)
-        object.__setattr__(self, "size", self.size or said.size or network.side)
-        object.__setattr__(self, "mean", tuple(self.mean or said.mean or (0.0, 0.0, 0.0)))
-        object.__setattr__(self, "std", tuple(self.std or said.deviation or (1.0, 1.0, 1.0)))
-        if self.size is None:
+        said, beside = Preprocessing.beside(self.file), preprocessing_file(self.file)
+        read = open_onnx(self.file, self.output or said.output)
+        size = self.size or said.size
+        sides = (size, size) if size else read.sides
+        if sides is None:
             raise ValueError(
-                f"The input of {self.file} has no fixed size; say it in {preprocessing_file(self.file)}, as "
-                'in {"size": 224}, or give size=….'
+                f"The input of {self.file} has no fixed size; say it in {beside}, as in "
+                '{"size": 224}, or give size=….'
             )
+        if read.sides is not None and sides != read.sides:
+            raise ValueError(
+                f"{self.file} takes images of {read.sides[0]} × {read.sides[1]} pixels (height × width), not "
+                f"of {sides[0]} × {sides[1]}; leave the size out."
+            )
+        channels_last = LAYOUTS[said.layout] if said.layout else read.channels_last
+        if channels_last is None:
+            raise ValueError(
+                f"Where the channels of the input of {self.file} are cannot be seen; say it in {beside}, as "
+                'in {"layout": "channels first"}.'
+            )
+        mean, std = self.mean or said.mean, self.std or said.deviation
+        if read.takes_bytes:
+            if mean or std:
+                raise ValueError(f"{self.file} takes pixels as they are; leave mean and deviation out.")
+            mean, std = (0.0,), (1.0,)
+        if mean is None or std is None:
+            raise ValueError(
+                f"How {self.file} wants its colours cannot be seen; say it in {beside}, as in "
+                f"{_IMAGENET} (ImageNet's), or give mean=… and std=…; 0 and 1 leave them in 0…1."
+            )
+        found = {
+            "size": size or (sides[0] if sides[0] == sides[1] else None),
+            "mean": _for_channels("mean", mean, read.n_channels),
+            "std": _for_channels("std", std, read.n_channels),
+            "_network": Network(read.model, read.output, self.file, channels_last),
+            "_files": (beside, *read.weight_files),
+            "_sides": sides,
+            "_n_channels": read.n_channels,
+            "_takes_bytes": read.takes_bytes,
+            "output": read.output,
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def batch(self) -> int:
@@ -116,41 +146,43 @@ class Onnx:
 
     @property
     def at_least(self) -> int:
-        return self._side
+        return max(self._sides)
 
     @property
     def settings(self) -> dict[str, Any]:
-        assert self.mean is not None
-        assert self.std is not None
         settings = {
             "features": "onnx",
             "model": _digest(Path(self.file)),
-            "size": self._side,
-            "mean": list(self.mean),
-            "std": list(self.std),
-            "output": self._network.output,
+            "size": self.size or list(self._sides),
+            "mean": list(self.mean or ()),
+            "std": list(self.std or ()),
+            "output": self.output,
         }
-        beside = [path for path in (preprocessing_file(self.file), *self._weight_files) if path.is_file()]
+        beside = [path for path in self._files if path.is_file()]
         return settings | ({"files": {path.name: _digest(path) for path in beside}} if beside else {})
 
-    @property
-    def _side(self) -> int:
-        assert self.size is not None
-        return self.size
-
     def prepare(self, image: Image.Image) -> Array:
-        mode = "L" if self._network.n_channels == 1 else "RGB"
-        fitted = ImageOps.fit(image.convert(mode), (self._side, self._side), Image.Resampling.BILINEAR)
-        return np.asarray(fitted).reshape(self._side, self._side, -1)
+        height, width = self._sides
+        mode = "L" if self._n_channels == 1 else "RGB"
+        fitted = ImageOps.fit(image.convert(mode), (width, height), Image.Resampling.BILINEAR)
+        return np.asarray(fitted).reshape(height, width, -1)
 
     def describe(self, batch: Array) -> Array:
-        n_channels = batch.shape[-1]
+        if self._takes_bytes:
+            return self._network(batch)
         X = batch.astype(np.float32) / np.float32(255)
-        assert self.mean is not None
-        assert self.std is not None
-        X -= np.asarray(self.mean[:n_channels], dtype=np.float32)
-        X /= np.asarray(self.std[:n_channels], dtype=np.float32)
+        X -= np.asarray(self.mean, dtype=np.float32)
+        X /= np.asarray(self.std, dtype=np.float32)
         return self._network(X)
+
+
+def _for_channels(name: str, values: tuple[float, ...], n_channels: int) -> tuple[float, ...]:
+    """One value for each channel."""
+    if len(values) == 1 or len(set(values)) == 1:
+        return tuple(values[:1]) * n_channels
+    if len(values) != n_channels:
+        raise ValueError(f"Expected {name} for {n_channels} channels, got {len(values)} numbers.")
+    return tuple(values)
 
 
 def _digest(path: Path) -> str:
@@ -163,56 +195,3 @@ def _digest(path: Path) -> str:
 def _digest_of(path: Path, state: tuple[int, int, int]) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _weight_files(graph: Any, folder: Path) -> list[Path]:
-    """Files beside the network that hold weights: large networks are stored like that."""
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
-
-    constants = [a.t for node in graph.node for a in node.attribute if a.HasField("t")]
-    places = [
-        ExternalDataInfo(tensor).location
-        for tensor in (*graph.initializer, *constants)
-        if uses_external_data(tensor)
-    ]
-    return [folder / place for place in sorted(set(places))]
-
-
-def _with_output(file: str, output: str) -> tuple[bytes, str, list[Path]]:
-    """The network with the wanted tensor among its outputs, the tensor's name, and files of weights."""
-    try:
-        import onnx
-    except ImportError:
-        raise ImportError(_MISSING) from None
-    if not Path(file).is_file():
-        raise FileNotFoundError(f"No ONNX file at {file}.")
-    try:
-        weight_files = _weight_files(onnx.load(file, load_external_data=False).graph, Path(file).parent)
-        model = onnx.load(file)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{file} needs a file of weights that is not beside it: {error}.") from None
-    except Exception as error:  # protobuf's errors differ from version to version
-        raise ValueError(f"{file} is not an ONNX file: {error}") from None
-    if output == "penultimate":
-        output = _penultimate(model.graph, file)
-    tensors = {name for node in model.graph.node for name in node.output}
-    if output not in tensors:
-        raise ValueError(
-            f"{file} has no tensor named {output!r}; its outputs are "
-            f"{', '.join(o.name for o in model.graph.output)}."
-        )
-    if output not in {o.name for o in model.graph.output}:
-        model.graph.output.append(onnx.ValueInfoProto(name=output))
-    return model.SerializeToString(), output, weight_files
-
-
-def _penultimate(graph: Any, file: str) -> str:
-    """The tensor that the last layer reads: back from the first output, past softmax and the like."""
-    maker = {name: node for node in graph.node for name in node.output}
-    name = graph.output[0].name
-    while name in maker:
-        node = maker[name]
-        if node.op_type in _LAYERS and node.input[0] in maker:
-            return str(node.input[0])
-        name = node.input[0]
-    raise ValueError(f"Found no last layer in {file}; name the tensor to use: output=….")

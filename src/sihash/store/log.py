@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
+# Operations that write all rows again, which ends undoing.
+REWRITES = ("compact", "refeature")
+LEARNS = ("create", "update", "refeature")
+
 
 @dataclass
 class Operation:
@@ -51,12 +55,12 @@ class Log:
         return [o for o in self.operations.values() if o.kind in kinds]
 
     def undoable(self) -> Operation | None:
-        """The last operation that can be taken back: none before a compaction or the creation.
+        """The last operation that can be taken back: none before one that rewrites all.
 
         Nor an update whose version before is no longer stored (`sihash.store.compaction`).
         """
         for number, operation in reversed(self.operations.items()):
-            if operation.kind in ("create", "compact"):
+            if operation.kind in ("create", *REWRITES):
                 return None
             if operation.kind not in ("undo", "reencode") and number not in self.undone:
                 is_lost = operation.kind == "update" and self.version_before(number) < self.oldest_version
@@ -88,7 +92,7 @@ class Log:
 
     @cached_property
     def _learned(self) -> dict[int, Operation]:
-        return {operation.version: operation for operation in self.of_kind("create", "update")}
+        return {operation.version: operation for operation in self.of_kind(*LEARNS)}
 
     def learned(self, version: int) -> Operation:
         """The operation that a version was learned by."""

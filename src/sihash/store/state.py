@@ -21,7 +21,7 @@ from sihash.store import files
 from sihash.store.catalogue import Catalogue
 from sihash.store.files import Written
 from sihash.store.labels import LabelTable
-from sihash.store.log import Log
+from sihash.store.log import REWRITES, Log
 from sihash.store.segments import Places, Segment
 
 NEW = np.iinfo(np.int64).max  # no segment has this number
@@ -73,7 +73,7 @@ def read_state(root: Path, catalogue: Catalogue, before: State | None = None) ->
         log = before.log.and_then(new) if before else Log(new)
         labels = before.labels if before else LabelTable()
         labels.take(catalogue.rows("classes", "number >= ?", (len(labels),)))
-        if any(operation.kind == "compact" for operation in new):
+        if any(operation.kind in REWRITES for operation in new):
             before = None  # it has written all rows again
         last = before.operation if before else 0
         removed = catalogue.rows("removed", "operation > ?", (last,))

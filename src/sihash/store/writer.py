@@ -24,6 +24,7 @@ from sihash.store.locks import locked
 from sihash.store.segments import Segment
 
 WRITER, UPDATER = "writer.lock", "update.lock"
+SCRATCH = "described-*.part"  # results of unfinished work (`sihash.store.scratch`) in a database's folder
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|mapped|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
@@ -217,27 +218,33 @@ def new_folder(root: Path) -> Iterator[None]:
         with disk_errors_told(root):
             _prepare_folder(root)
         yield
-    except BaseException:
+    except BaseException as error:
         if not was_there:
-            _discard(root)
+            _discard(root, keep=SCRATCH if isinstance(error, KeyboardInterrupt) else None)
         raise
 
 
-def _discard(root: Path) -> None:
-    """Delete an unfinished database. Whoever comes meanwhile finds it busy, or gone; one that another
-    process has finished stays.
+def _discard(root: Path, keep: str | None) -> None:
+    """Delete an unfinished database, but for files like ``keep``. Whoever comes meanwhile finds it busy, or
+    gone; one that another process has finished stays.
     """
     with suppress(DatabaseError, OSError), locked(root / WRITER, "is creating it"):
         if (root / FILE).is_file():
             with closing(Catalogue(root)) as catalogue:
                 if catalogue.last_operation():
                     return
-        shutil.rmtree(root)
+        if keep is None or not any(root.glob(keep)):
+            shutil.rmtree(root)
+            return
+        for path in set(root.iterdir()) - set(root.glob(keep)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _prepare_folder(root: Path) -> None:
     """It is not there yet, empty, or left by an unfinished creation."""
     expected = {SEGMENTS_FOLDER, MODELS_FOLDER, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
+    if root.is_dir():
+        expected |= {path.name for path in root.glob(SCRATCH)}
     if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):
         raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
     for folder in (root, root / SEGMENTS_FOLDER, root / MODELS_FOLDER):
