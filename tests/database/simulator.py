@@ -141,7 +141,7 @@ class Simulation:
 
     def use(self, root) -> None:
         self.root, self.disk = root, FaultyDisk(root)
-        self.db, self.other = Database(root), Database(root)
+        self.db, self.other = Database(root), Database(root, patience=0.0)
         self.readers = [Database(root) for _ in range(2)]
 
     def close(self) -> None:

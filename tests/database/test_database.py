@@ -694,7 +694,8 @@ def test_listing_by_pages_and_classes(db):
 # Others at work.
 
 
-def test_a_second_writer_is_told_at_once_who_is_first(db):
+def test_a_second_writer_without_patience_is_told_who_is_first(db):
+    db = Database(db.path, patience=0.0)
     with locked(db.path / "writer.lock", "is writing to it"):
         for change in (lambda: db.add(*small.rows(1, seed=1)), lambda: db.remove([1]), db.undo, db.compact):
             with pytest.raises(DatabaseBusy, match=str(os.getpid())):

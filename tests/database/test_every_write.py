@@ -13,7 +13,7 @@ import small
 from sihash.database import Database
 
 CHANGING = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.truncate", "os.link", "os.symlink"}
-LOCKS = ("writer.lock", "update.lock")
+LOCKS = ("writer.lock", "waiting.lock", "update.lock")
 _watched: list = []  # a hook cannot be taken away: it looks where there is something to watch
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import shutil
+import threading
+import time
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,7 +20,7 @@ from sklearn.datasets import load_digits
 
 import sihash.client
 from sihash.client import Client, ServiceError
-from sihash.database import Database, DatabaseBusy
+from sihash.database import Database
 from sihash.database.answers import Answer
 
 PATH_LIKE = [
@@ -405,22 +407,26 @@ def test_a_number_stays_one_when_words_join(of_vectors):
     assert http.request("DELETE", "/v1/classes", params={"label": "3"}).json()["removed"] == threes
 
 
-def test_labels_are_read_when_it_is_their_turn(of_vectors, monkeypatch):
+def test_labels_are_read_when_it_is_their_turn(of_vectors):
     """While one waits to write, "12" may become a word: what came first decides for what waits."""
     http, library = of_vectors
-    add, is_first = Database.add, True
+    answers, asking = [], threading.Event()
 
-    def busy_at_first(database, *arguments, **options):
-        nonlocal is_first
-        if is_first:
-            is_first = False
-            add(library, np.outer([5.0, 6.0], np.ones(64)), ["zebra", "12"])
-            raise DatabaseBusy("for the test")
-        return add(database, *arguments, **options)
+    def ask():
+        items = [{"vector": [7.0] * 64, "label": "12"}]
+        asking.set()
+        answers.append(http.post("/v1/items/batch", json={"items": items}).json()["added"])
 
-    monkeypatch.setattr(Database, "add", busy_at_first)
-    items = [{"vector": [7.0] * 64, "label": "12"}]
-    [number] = http.post("/v1/items/batch", json={"items": items}).json()["added"]
+    def while_it_writes(step, done):
+        if not asking.is_set():
+            other.start()
+            asking.wait()
+            time.sleep(0.5)  # in which it gets as far as the lock
+
+    other = threading.Thread(target=ask)
+    library.add(np.outer([5.0, 6.0], np.ones(64)), ["zebra", "12"], progress=while_it_writes)
+    other.join()
+    [[number]] = answers
     assert library.item(number).label == "12"
     assert 12 not in library.labels()
 

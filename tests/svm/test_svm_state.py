@@ -206,3 +206,26 @@ def test_state_is_all_that_is_needed(method):
     assert not again.n_steps.any()
     np.testing.assert_array_equal(again.W, solution.W)
     np.testing.assert_allclose(again.upper, solution.upper, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_columns_come_and_go(method):
+    Phi, Y = problem(300, 6, M_BITS)
+    more = problem(300, 3, M_BITS, seed=1)[0][:, :2]
+    kept, at = np.array([0, 2, 3, 5]), 3
+    after = np.ascontiguousarray(np.column_stack([Phi[:, kept[:at]], more, Phi[:, kept[at:]]]))
+    svms = SVMS[method](RowBlocks.of(Phi, Y=Y), C)
+    solve_svms(svms, 0.01)
+
+    def with_columns(block, store):
+        changed = block.copy()
+        changed.arrays["Phi"] = after
+        return changed
+
+    changed = svms.with_columns(svms.rows.derive(with_columns), kept, at, 2)
+    if method == "ocas":
+        assert changed.bundle.is_cut().any(), "planes are kept"
+        assert_consistent(changed, np.random.RandomState(0))
+    assert_solved(solve_svms(changed, 0.01), after, Y, C, 0.01)
+    assert_consistent(changed, np.random.RandomState(0))
+    assert_consistent(svms, np.random.RandomState(0))

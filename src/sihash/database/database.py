@@ -10,7 +10,7 @@ import inspect
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -53,8 +53,8 @@ from sihash.database.describing import Features
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.mapping import Map
-from sihash.database.snapshot import Reader, Snapshot
-from sihash.database.sources import ImageSource, open_source
+from sihash.database.snapshot import PATIENCE, Reader, Snapshot
+from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
 from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
@@ -109,8 +109,8 @@ def silent(phase: str, done: float) -> None:
 class Database:
     """A database on disk. Any number of processes and threads can read it; one at a time can write.
 
-    Opening takes no lock. Every answer reflects the last finished operation of any process. Writing while
-    another process writes raises `DatabaseBusy` at once.
+    Opening takes no lock. Every answer reflects the last finished operation of any process. Writers wait for
+    each other; one that has waited too long gets `DatabaseBusy`.
 
     Parameters
     ----------
@@ -119,6 +119,8 @@ class Database:
     background : bool
         Load the current model version now, and later versions in the background, instead of in the first
         search that needs them. Until a new version is loaded, searches use the previous one.
+    patience : float
+        Seconds that a change waits while others write. A second update does not wait for the first.
 
     Examples
     --------
@@ -135,10 +137,12 @@ class Database:
     2
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, background: bool = False, patience: float = PATIENCE
+    ) -> None:
         self.path = _as_path(path)
         refuse_missing(self.path)
-        self._reader = Reader(self.path, self._warm_up if background else None)
+        self._reader = Reader(self.path, self._warm_up if background else None, patience)
         if background:
             with suppress(DatabaseError):  # the first search will tell
                 self._read(self._warm_up)
@@ -417,9 +421,28 @@ class Database:
         ``ids``, ``columns`` and ``vectors`` are as in `create`. An item whose id is already there is skipped
         if nothing differs; otherwise it is refused, or with ``replace`` it replaces the old one. ``prefix``
         is put before paths that become ids, for a second folder with the same file names.
+
+        Threads may add at once: what waits for its turn is written together, in the order in which it came.
+        Then ``labels`` may be a function: it is called when it is the turn of the addition, with the labels
+        that items have by then.
         """
-        opened = open_source(source, labels, names, ids, columns, replace, prefix, vectors)
-        return operations.add(self._reader, opened, progress or silent)
+        if callable(labels):
+
+            def opened(known: Callable[[], Collection[Label]]) -> Source:
+                return open_source(source, labels(known()), names, ids, columns, replace, prefix, vectors)
+        else:
+            ready = open_source(source, labels, names, ids, columns, replace, prefix, vectors)
+
+            def opened(known: Callable[[], Collection[Label]]) -> Source:
+                return ready
+
+        addition = operations.Addition(opened, progress or silent)
+        reader = self._reader
+        report: AddReport = reader.line.do(self._add_together, addition, reader.busy, reader.patience)
+        return report
+
+    def _add_together(self, additions: Sequence[operations.Addition]) -> list[AddReport | Exception]:
+        return operations.add(self._reader, additions)
 
     def remove(self, ids: Iterable[Id] | Id) -> RemoveReport:
         """Remove items. As soon as this returns, no search in any process finds them."""

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sihash._typing import Array
 from sihash.database.answers import Id, JoinedLabels, LabelConflict, LabelSet, Value
 from sihash.datasets import Reject
 from sihash.store.catalogue import Catalogue
 from sihash.store.errors import IdTaken
 from sihash.store.ids import folded, of_row, rows_under, twins
-from sihash.store.labels import joined_labels
+from sihash.store.labels import LabelTable, joined_labels
+from sihash.store.segments import Places
 
 if TYPE_CHECKING:
-    from sihash.database.snapshot import Snapshot
     from sihash.database.sources import Source
 
 
@@ -59,23 +60,22 @@ class Nothing:
 class Collected:
     """See `sihash.database.intake.Known`. The items of a collection that live."""
 
-    def __init__(self, snapshot: Snapshot, catalogue: Catalogue) -> None:
-        self._snapshot, self._catalogue = snapshot, catalogue
+    def __init__(self, catalogue: Catalogue, places: Places, classes: LabelTable) -> None:
+        self._catalogue, self._places, self._classes = catalogue, places, classes
 
     def contents(self, contents: list[bytes], but: Set[Id] = frozenset()) -> dict[bytes, LabelSet]:
         found = list(self._catalogue.rows_in("items", "content", contents))
-        alive = self._snapshot.places.alive(np.array([row[0] for row in found], dtype=np.int64))
+        alive = self._places.alive(np.array([row[0] for row in found], dtype=np.int64))
         living = [row for row, lives in zip(found, alive, strict=True) if lives]
         living = [row for row in living if not but or of_row(row[0], row[5]) not in but]
-        labels = self._snapshot.labels(np.array([row[0] for row in living], dtype=np.int64))
+        labels = self._labels(np.array([row[0] for row in living], dtype=np.int64))
         return dict(zip((row[4] for row in living), labels, strict=True))
 
     def under(self, ids: list[Id]) -> dict[Id, Present]:
-        places = self._snapshot.places
-        rows = rows_under(self._catalogue, places, ids)
+        rows = rows_under(self._catalogue, self._places, ids)
         wanted = {folded(own): own for own in ids}
         numbers = np.array([row[0] for row in rows.values()], dtype=np.int64)
-        columns, labels = places.columns(numbers), self._snapshot.labels(numbers)
+        columns, labels = self._places.columns(numbers), self._labels(numbers)
         out = {}
         for (key, row), own_labels, said in zip(rows.items(), labels, columns, strict=True):
             number, _, _, _, content, given, _ = row
@@ -84,6 +84,9 @@ class Collected:
                 raise twins(own, wanted[key])
             out[own] = Present(number, own, content, own_labels, said)
         return out
+
+    def _labels(self, numbers: Array) -> list[LabelSet]:
+        return [self._classes[number] for number in self._places.classes(numbers).tolist()]
 
 
 def intake_of(source: Source, known: Known) -> Intake:

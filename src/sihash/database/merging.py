@@ -145,7 +145,7 @@ class _There:
 
     def __init__(self, first: Snapshot) -> None:
         self._first = first
-        self._known = Collected(first, first.catalogue)
+        self._known = Collected(first.catalogue, first.places, first.classes)
         self._paired: set[int] = set()  # numbers in the first that stand for vectors of the second
         self.skipped: list[Id] = []
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from sihash.database.answers import (
     AddReport,
     CompactReport,
     Id,
+    Label,
     LabelSet,
     RelabelReport,
     RemoveReport,
@@ -32,12 +35,12 @@ from sihash.database.sources import ImageSource, Source, VectorSource
 from sihash.database.updating import UpdatePolicy, training_ids
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
-from sihash.kernel import Middle, row_blocks
+from sihash.kernel import MIDDLE_ROWS, Middle, mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store import compaction, segments
 from sihash.store.catalogue import FORMAT, Catalogue
-from sihash.store.columns import Table, check_kinds, joined
+from sihash.store.columns import check_kinds
 from sihash.store.errors import DatabaseError
 from sihash.store.files import Written
 from sihash.store.ids import ids_of_numbers, largest_number
@@ -59,6 +62,10 @@ if TYPE_CHECKING:
     from sihash.hashing import SIH
 
 
+Given = ParamSpec("Given")
+Report = TypeVar("Report")
+Change = Callable[Concatenate[Reader, Given], Report]
+MOST_TOGETHER = 256  # items of additions that share a transaction; one more addition may exceed it
 MOST_TOLD = 5  # pairs of labels that look the same
 
 
@@ -82,9 +89,10 @@ def create(
         if isinstance(source, ImageSource):
             source.notes_in = root
         intake = intake_of(source, Nothing())
-        new = ingest(writer, intake, 0, progress)
+        new = ingest(writer, intake, 0, LabelTable(), progress)
         if not new:
             raise DatabaseError(f"Nothing could be read from the source{_why(intake)}.")
+        new = [_with_file(writer, segment) for segment in new]
         width = new[0].vectors.shape[1]
         places = Places(new)
         training, n_labelled = _training(writer.catalogue, training_rows)
@@ -94,12 +102,14 @@ def create(
             X = whole
         else:
             X = places.vectors(training.ids, width, release=True)
-        learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, progress)
+        sketcher = Sketcher.made(mean_of_rows(X))
+        _write_rows(writer, new, sketcher)
+        learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, sketcher, progress)
         meta |= {
             "format": FORMAT,
             "n_bits": hasher.n_bits,
             "training_rows": training_rows,
-            **about_vectors(X),
+            **about_vectors(new),
         }
         writer.catalogue.insert("meta", [(key, json.dumps(value)) for key, value in meta.items()])
         writer.catalogue.make_indexes()
@@ -109,9 +119,14 @@ def create(
     return _report(1, intake, 0)
 
 
-def about_vectors(X: Array) -> dict[str, Any]:
-    """What a database says of all its vectors, by those of its training rows."""
-    return {"width": X.shape[1], "usual_distance": Middle.of(X).usual}
+def about_vectors(new: list[Segment]) -> dict[str, Any]:
+    """What a database says of all its vectors."""
+    step = -(-sum(len(segment.ids) for segment in new) // MIDDLE_ROWS)
+    some = []
+    for segment in new:
+        some.append(np.array(segment.vectors[::step]))
+        segment.release()
+    return {"width": some[0].shape[1], "usual_distance": Middle.of(*some).usual}
 
 
 def learn_version(
@@ -122,10 +137,10 @@ def learn_version(
     X: Array,
     n_labelled: int,
     hasher: SIH,
+    sketcher: Sketcher,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Learn a version from scratch, write the rows and codes of all segments, which are ``new``; what the log
-    says of it.
+    """Learn a version from scratch and encode all segments, which are ``new``; what the log says of it.
 
     ``X`` are the vectors of the training rows, of ``n_labelled`` labelled items.
     """
@@ -135,11 +150,10 @@ def learn_version(
         learner = learning.fit(hasher, X, training)
         functions = learner.functions()
     progress("learning", 1.0)
-    sketcher = Sketcher.made(functions.kernel_.mean)
     with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
         left_out = rows_left_out(learner)
         models = pool.submit(write_models, root, learner, number, training.record(), left_out)
-        _encode(writer, new, Encoder.after_learning(learner), sketcher, number, progress)
+        _encode(writer, new, Encoder.after_learning(learner), number, progress)
     for kind, file in models.result().items():
         writer.adopt(kind, file, version=number)
     copy = learning.write_sample_if_needed(root, catalogue, number, training.ids, X, n_labelled, 1.0)
@@ -157,54 +171,53 @@ def learn_version(
     }
 
 
-def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) -> list[Segment]:
-    """Write the vectors of all that is taken from a source; `_encode` writes the rest of the segments.
+def ingest(
+    writer: Writer, intake: Intake, first_id: int, table: LabelTable, progress: Progress
+) -> list[Segment]:
+    """Take items from a source into the catalogue, and their vectors into segments.
 
-    The vectors of a segment are on their way to the disk while items are noted in the catalogue and the
-    next ones are read; one segment at a time, so that a slow disk holds up a fast source.
+    A full segment is on its way to the disk while items are noted in the catalogue and the next ones are
+    read; one segment at a time, so that a slow disk holds up a fast source. The last segment, of what is
+    left, stays in memory: `_write_last` writes it.
     """
     source = intake.source
-    table = LabelTable(writer.catalogue.rows("classes"))
     n_known = len(table.labels)
-    written: list[Segment] = []
-    # Of the segment being filled: numbers, vectors, class numbers, columns.
-    waiting: list[tuple[Array, Array, Array, Table]] = []
-    with ThreadPoolExecutor(1) as pool:
-        on_the_way: list[tuple[int, Array, Table, Future[Written]]] = []
+    new: list[Segment] = []
+    waiting: list[Segment] = []  # parts of the segment being filled
+    with ThreadPoolExecutor(1) as pool:  # which has no thread before the first full segment
+        on_the_way: list[tuple[Segment, int, Future[Written]]] = []
 
         def arrive() -> None:
-            for number, rows, columns, file in on_the_way:
-                segment = writer.adopt_segment(number, rows, file.result())
-                writer.add_columns(segment, columns)
-                written.append(segment)
+            for segment, number, file in on_the_way:
+                new.append(writer.adopt_segment(number, segment.rows, file.result()))
+                writer.add_columns(new[-1], segment.columns)
             on_the_way.clear()
 
         def send() -> None:
             arrive()
-            number = writer.next_segment()
-            ids, vectors, classes, columns = zip(*waiting, strict=True)
-            file = pool.submit(segments.write_vectors, writer.root, number, vectors)
-            every = np.concatenate(ids)
-            no_sketches = np.zeros((len(every), SKETCH_BYTES), dtype=np.uint8)
-            rows = segments.make_rows(every, np.concatenate(classes), no_sketches)
-            on_the_way.append((number, rows, joined(columns), file))
+            segment, number = segments.joined_in_memory(waiting), writer.next_segment()
+            file = pool.submit(segments.write_vectors, writer.root, number, [segment.vectors])
+            on_the_way.append((segment, number, file))
             waiting.clear()
 
         for block in source.blocks(intake):
             ids = first_id + np.array(block.offsets, dtype=np.int64)
             numbers = writer.class_numbers(block.labels, table)
-            waiting.append((ids, block.vectors, np.array(numbers, dtype=np.int32), block.columns))
-            if sum(len(each) for each, *_ in waiting) >= segments.rows_of(block.vectors.shape[1]):
+            no_sketches = np.zeros((len(ids), SKETCH_BYTES), dtype=np.uint8)
+            rows = segments.make_rows(ids, np.array(numbers, dtype=np.int32), no_sketches)
+            operations = np.broadcast_to(np.int64(writer.operation), len(ids))
+            waiting.append(segments.in_memory(writer.root, operations, rows, block.vectors, block.columns))
+            if sum(len(part.ids) for part in waiting) >= segments.rows_of(block.vectors.shape[1]):
                 send()
             writer.insert_items(
                 ids.tolist(), numbers, block.names, block.contents, block.ids, block.thumbnails
             )
             done = len(intake.taken) + len(intake.skipped) + len(intake.rejects)
             progress(source.step, min(1.0, done / max(1, len(source))))
-        if waiting:
-            send()
         arrive()
-    _join_labels(writer, intake.joined_labels, written, table)
+    if waiting:
+        new.append(segments.joined_in_memory(waiting))
+    _join_labels(writer, intake.joined_labels, new, table)
     for label, other in table.lookalikes(n_known)[:MOST_TOLD]:
         warnings.warn(
             f"The labels {label!r} and {other!r} differ only in case or blanks, and are two classes; if one "
@@ -212,13 +225,15 @@ def ingest(writer: Writer, intake: Intake, first_id: int, progress: Progress) ->
             UserWarning,
             stacklevel=2,
         )
-    return written
+    return new
 
 
 def _join_labels(
     writer: Writer, labels: dict[bytes, LabelSet], written: list[Segment], table: LabelTable
 ) -> None:
     """Give items of this operation, by their contents, further labels that came behind them."""
+    if not labels:
+        return
     rows = list(writer.catalogue.rows_in("items", "content", list(labels)))
     rows = [row for row in rows if row[1] == writer.operation]
     numbers = writer.class_numbers([labels[row[4]] for row in rows], table)
@@ -226,6 +241,25 @@ def _join_labels(
     ids = np.array([row[0] for row in rows], dtype=np.int64)
     for segment, found, at in Places(written).find(ids):
         segment.classes[at] = segment.rows["class"][at] = np.array(numbers)[found]
+
+
+def _with_file(writer: Writer, segment: Segment) -> Segment:
+    """A segment whose vectors are written."""
+    if segment.number:
+        return segment
+    number = writer.next_segment()
+    file = segments.write_vectors(writer.root, number, [segment.vectors])
+    written = writer.adopt_segment(number, segment.rows, file)
+    writer.add_columns(written, segment.columns)
+    return written
+
+
+def _write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
+    """Sketch the vectors of new segments and write their rows."""
+    for segment in new:
+        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
+        writer.write_rows(segment)
+        segment.release()
 
 
 def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
@@ -276,23 +310,18 @@ def _about(intake: Intake, first_id: int) -> dict[str, Any]:
     }
 
 
-def _encode(
-    writer: Writer, new: list[Segment], encoder: Encoder, sketcher: Sketcher, version: int, progress: Progress
-) -> None:
-    """Write the rows of new segments, with their sketches, and their codes."""
+def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, progress: Progress) -> None:
     for k, segment in enumerate(new):
         progress("encoding", k / len(new))
-        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
-        writer.write_rows(segment)
         segment.codes = encoder.codes(segment)
         writer.write_codes(segment.number, version, segment.codes)
         segment.release()
     progress("encoding", 1.0)
 
 
-def prepare(source: Source, snapshot: Snapshot) -> None:
-    """Treat what is added as what is there was treated."""
-    check_kinds(snapshot.log.columns, source.columns.kinds)
+def prepare(source: Source, snapshot: Snapshot, columns: dict[str, str]) -> None:
+    """Treat what is added as what is there was treated; ``columns`` are the kinds of the columns there."""
+    check_kinds(columns, source.columns.kinds)
     features = Features(**snapshot.meta["features"])
     if isinstance(source, ImageSource):
         source.features = features
@@ -312,32 +341,145 @@ def prepare(source: Source, snapshot: Snapshot) -> None:
 @contextmanager
 def _changing(reader: Reader) -> Iterator[tuple[Writer, Snapshot]]:
     """The transaction of one operation, and the newest state of the same database."""
-    with writing(reader.root) as writer, reader.newest() as snapshot:
+    with writing(reader.root, patience=reader.patience) as writer, reader.newest() as snapshot:
         writer.catalogue.check_same(snapshot.catalogue)
         yield writer, snapshot
 
 
-def add(reader: Reader, source: Source, progress: Progress) -> AddReport:
-    """Write what is new in a source, encoded by the hash functions in force."""
-    with _changing(reader) as (writer, snapshot):
-        prepare(source, snapshot)
-        first = snapshot.log.next_id if source.ids is None else snapshot.log.next_number
-        version = snapshot.version
-        intake = intake_of(source, Collected(snapshot, writer.catalogue))
-        new = ingest(writer, intake, first, progress)
+def in_turn(operation: Change[Given, Report]) -> Change[Given, Report]:
+    """Writers of one process stand in line; one that has waited for too long is told that it is busy."""
+
+    @wraps(operation)
+    def waiting(reader: Reader, *arguments: Given.args, **options: Given.kwargs) -> Report:
+        with reader.line.turn(reader.busy, reader.patience):
+            return operation(reader, *arguments, **options)
+
+    return waiting  # type: ignore[return-value]  # mypy wants the name of the first parameter
+
+
+@dataclass
+class Addition:
+    """Items to be added: ``open`` makes their source when it is their turn, and may ask which labels items
+    have by then.
+    """
+
+    open: Callable[[Callable[[], Collection[Label]]], Source]
+    progress: Progress
+
+
+class _Group:
+    """Additions that become part of the database together: each is an operation, all share a segment."""
+
+    def __init__(self, writer: Writer, snapshot: Snapshot) -> None:
+        self.writer, self.snapshot = writer, snapshot
+        self.segments = snapshot.places.segments  # of all items so far, those of the group behind the others
+        self.new: list[Segment] = []
+        self.sources: list[Source] = []
+        self._labels: set[Label] | None = None
+        self.columns = snapshot.log.columns
+        self.next_number, self.next_id = snapshot.log.next_number, snapshot.log.next_id
+
+    @cached_property
+    def table(self) -> LabelTable:
+        """Made again after an addition that failed: its new classes are not."""
+        return LabelTable(self.writer.catalogue.rows("classes"))
+
+    def labels(self) -> set[Label]:
+        """Labels that items have."""
+        if self._labels is None:
+            self._labels = _labels_of(self.segments, self.table)
+        return self._labels
+
+    @property
+    def is_full(self) -> bool:
+        """Who adds many items does not keep others waiting, and a segment that is full is not shared."""
+        n_items = sum(len(segment.ids) for segment in self.new)
+        return n_items >= MOST_TOGETHER or any(segment.number for segment in self.new)
+
+    def take(self, addition: Addition) -> AddReport:
+        """What is new in a source becomes an operation; if that fails, nothing of it stays."""
+        try:
+            with self.writer.catalogue.savepoint():
+                return self._take(addition.open(self.labels), addition.progress)
+        except BaseException:
+            self.__dict__.pop("table", None)
+            raise
+
+    def _take(self, source: Source, progress: Progress) -> AddReport:
+        snapshot, writer = self.snapshot, self.writer
+        prepare(source, snapshot, self.columns)
+        first = self.next_id if source.ids is None else self.next_number
+        present = Collected(writer.catalogue, Places(self.segments), self.table)
+        intake = intake_of(source, present)
+        new = ingest(writer, intake, first, self.table, progress)
         if new:
             replaced = np.array([present.number for present in intake.replaced], dtype=np.int64)
             writer.insert_removed(replaced)
-            _encode(writer, new, Encoder(snapshot.hasher), snapshot.sketcher, version, progress)
+            about = _about(intake, first)
+            writer.end_operation("add", snapshot.version, about)
+            self.new += new
+            self.sources.append(source)
+            self.segments = [*segments.without(self.segments, replaced), *new]
+            if self._labels is not None:
+                self._labels |= _labels_of(new, self.table)
+            self.columns = self.columns | source.columns.kinds
+            self.next_number = first + intake.n_numbers
+            self.next_id = max(self.next_id, self.next_number, about["largest_id"] + 1)
+        return _report(snapshot.version, intake, first)
+
+    def write(self, progress: Progress) -> None:
+        """Sketch and encode all items, write them, commit."""
+        writer, snapshot, version = self.writer, self.snapshot, self.snapshot.version
+        if not self.new:
+            return writer.catalogue.rollback()
+        encoder = Encoder(snapshot.hasher)
+        written = [segment for segment in self.new if segment.number]
+        _write_rows(writer, written, snapshot.sketcher)
+        _encode(writer, written, encoder, version, progress)
+        if len(written) < len(self.new):
+            last = segments.joined_in_memory([segment for segment in self.new if not segment.number])
+            last.rows["sketch"] = sketch_all(snapshot.sketcher, last.vectors)
+            last.codes = encoder.codes(last)
             full = segments.rows_of(snapshot.width)
-            compaction.merge_small(writer, snapshot.places.segments, new, snapshot.log, version, full)
-            writer.commit("add", version, _about(intake, first))
+            known = [*snapshot.places.segments, *written]
+            compaction.write_new(writer, known, last, snapshot.log, version, full)
+        writer.commit_ended()
+        for source in self.sources:
             source.forget_notes()
-        else:
-            writer.catalogue.rollback()
-    return _report(version, intake, first)
+        return None
 
 
+def _labels_of(some: Iterable[Segment], table: LabelTable) -> set[Label]:
+    """Labels of the living items of segments."""
+    numbers = {int(n) for s in some for n in np.flatnonzero(np.bincount(s.classes[s.alive] + 1)) - 1}
+    return {label for number in numbers for label in table[number]}
+
+
+def add(reader: Reader, additions: Sequence[Addition]) -> list[AddReport | Exception]:
+    """Write what is new in the sources of some additions, encoded by the hash functions in force.
+
+    They become part of the database together, in their order. Returns what came of each; of the first ones,
+    if the others are too many for one transaction.
+    """
+    outcomes: list[AddReport | Exception] = []
+    with _changing(reader) as (writer, snapshot):
+        group = _Group(writer, snapshot)
+        for addition in additions:
+            try:
+                outcomes.append(group.take(addition))
+            except OSError:
+                raise
+            except Exception as error:
+                if len(additions) == 1:
+                    raise
+                outcomes.append(error)
+            if group.is_full:
+                break
+        group.write(additions[0].progress)
+    return outcomes
+
+
+@in_turn
 def remove(reader: Reader, ids: Iterable[Any]) -> RemoveReport:
     """Take items out of the collection; their files stay until a compaction."""
     with _changing(reader) as (writer, snapshot):
@@ -350,6 +492,7 @@ def remove(reader: Reader, ids: Iterable[Any]) -> RemoveReport:
     return RemoveReport(version, removed)
 
 
+@in_turn
 def remove_classes(reader: Reader, labels: Iterable[Any]) -> RemoveReport:
     """Take classes out of the collection: an item loses these labels, and goes when it has no other."""
     with _changing(reader) as (writer, snapshot):
@@ -390,6 +533,7 @@ def _each_once(numbers: Array) -> Array:
     return numbers[np.sort(np.unique(numbers, return_index=True)[1])]
 
 
+@in_turn
 def relabel(
     reader: Reader, ids: Iterable[Id] | None, label: Any, labels: Iterable[Any] = ()
 ) -> RelabelReport:
@@ -415,6 +559,7 @@ def relabel(
     return RelabelReport(version, renamed, wanted)
 
 
+@in_turn
 def undo(reader: Reader) -> UndoReport:
     """Take the last operation back."""
     with _changing(reader) as (writer, snapshot):
@@ -430,6 +575,7 @@ def undo(reader: Reader) -> UndoReport:
     return UndoReport(version, target.kind)
 
 
+@in_turn
 def compact(reader: Reader) -> CompactReport:
     """Drop what no search can reach: removed items, earlier versions; merge small segments. Ends undoing.
 
@@ -440,7 +586,7 @@ def compact(reader: Reader) -> CompactReport:
     with (
         disk_errors_told(root),
         locked(root / UPDATER, "is updating it"),
-        writing(root, updating=True) as writer,
+        writing(root, updating=True, patience=reader.patience) as writer,
     ):
         with reader.newest() as snapshot:
             writer.catalogue.check_same(snapshot.catalogue)

@@ -25,7 +25,7 @@ from sihash.store.catalogue import Catalogue
 from sihash.store.errors import CorruptFile, DatabaseError, NoSuchItem
 from sihash.store.ids import numbers_of
 from sihash.store.labels import plain_label
-from sihash.store.locks import SharedLock
+from sihash.store.locks import Line, SharedLock
 from sihash.store.log import Log
 from sihash.store.segments import Places
 from sihash.store.state import Difference, State, difference, read_state
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 CHECKED_ITEMS = 20_000  # databases up to this size are checked row by row when they are opened
 ATTEMPTS = 5
+PATIENCE = 5.0  # seconds; writers follow each other by hundredths
 KEPT_FILTERS = 64  # numbers that met the conditions of a search
 
 
@@ -254,8 +255,11 @@ class Reader:
     the version before is handed out. Additions and removals are followed at once all the same.
     """
 
-    def __init__(self, root: Path, prepare: Callable[[Snapshot], object] | None = None) -> None:
+    def __init__(
+        self, root: Path, prepare: Callable[[Snapshot], object] | None = None, patience: float = PATIENCE
+    ) -> None:
         self.root = root
+        self.patience = patience  # seconds that a writer waits for others
         self._prepare = prepare
         self._is_closed = False
         self._start()
@@ -265,6 +269,7 @@ class Reader:
         self._lock = Lock()
         self._opening = Lock()
         self._loading = Lock()
+        self._line = Line()
         self._snapshot: Snapshot | None = None
         self._catalogue = self._open()
 
@@ -292,6 +297,16 @@ class Reader:
                 if not self._catalogue.is_current():
                     self._catalogue = self._open()  # the old one ends with the last thread that uses it
         return self._catalogue
+
+    @property
+    def line(self) -> Line:
+        """Of the threads of this process that write."""
+        _ = self.catalogue  # a forked child has a line of its own
+        return self._line
+
+    @property
+    def busy(self) -> str:
+        return f"{self.root} is busy: process {os.getpid()} is writing to it; try again when it is done."
 
     @contextmanager
     def current(self) -> Iterator[Snapshot]:

@@ -35,7 +35,8 @@ def descend(
 ) -> Array:
     """Sweep over the bits until the codes settle; returns how many rows flipped, a number per bit.
 
-    What lowers eq. 1 by no more than ``least_gain`` is not worth training the SVMs again: nothing flips.
+    A sweep that lowers eq. 1 by no more than ``least_gain`` is the last, and the first counts for nothing
+    then: that is not worth training the SVMs again.
 
     The blocks of ``svms`` hold ``Y`` (the codes) and ``pair`` (the row's number in ``table``); both are
     renewed, and the SVMs count the changed rows again. ``class_coef`` is (n_classes, n_bits + 1), and
@@ -45,14 +46,14 @@ def descend(
     losses = PairLosses(moved, class_coef, owners, lam_C_b)
     if _settled(svms, losses, gamma):
         return flips
-    rows, counter, gain = svms.rows, svms.counter(), 0.0
+    rows, counter = svms.rows, svms.counter()
     rows.parts(_open, counter)
+    is_worth_it = False
     for _ in range(MAX_SWEEPS):
-        changes = [_update_bit(rows, j, losses, svms.C, gamma) for j in range(svms.m)]
-        gain += sum(each for _, each in changes)
-        if not any(n for n, _ in changes):
+        if sum(_update_bit(rows, j, losses, svms.C, gamma) for j in range(svms.m)) <= least_gain:
             break
-    if gain <= least_gain:
+        is_worth_it = True
+    if not is_worth_it:
         rows.parts(_forget)
         return flips
     table.become(moved)
@@ -100,8 +101,8 @@ def _settled(svms: SVMs, losses: PairLosses, gamma: float) -> bool:
     return all(np.all(losses.differences(j)[live] * table.words[live, j] > reach[j]) for j in range(svms.m))
 
 
-def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> tuple[int, float]:
-    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns flips and gain."""
+def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: float) -> float:
+    """Solve eq. 3 for bit ``j`` exactly; the parts renew their pairs. Returns the gain."""
     table = losses.table
     surplus = abs(int(table.surplus()[j]))
     rows.parts(_set_deltas, j, losses.differences(j), table.words[:, j], C_x)
@@ -119,7 +120,7 @@ def _update_bit(rows: RowBlocks, j: int, losses: PairLosses, C_x: float, gamma: 
         table.move(int(p), int(renamed[p]), int(counts[p]))
     if counts.any():
         rows.parts(_rename, renamed)
-    return int(counts.sum()), gain + gamma * (surplus - abs(int(table.surplus()[j])))
+    return gain + gamma * (surplus - abs(int(table.surplus()[j])))
 
 
 @dataclass(frozen=True)

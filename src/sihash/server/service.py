@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from fastapi import HTTPException, Request
 from PIL import Image
 
-from sihash.database import Database, DatabaseBusy
+from sihash.database import Database
 from sihash.database.answers import RANKS, Label
 from sihash.features import BadImage
 from sihash.server.metrics import Metrics
@@ -34,7 +36,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics
         self._in_use = hold(settings.run_folder)
-        self.database = Database(settings.database)
+        self.database = Database(settings.database, patience=settings.limits.busy_seconds)
         self.searcher = Database(settings.database, background=True)  # no search waits for a new version
         self.decoders = Decoders(settings.run_folder, settings.limits)
         self.updates = Updates(
@@ -42,7 +44,7 @@ class Service:
         )
         self.evaluations = ReportCache(settings.database, evaluation)
         self.diagnoses = ReportCache(settings.database, diagnosis)
-        self._writing = asyncio.Lock()
+        self._writers = ThreadPoolExecutor(settings.limits.writers, "writer")
         # How small a side may become while an image is decoded: as the database itself would have it.
         features = self.database.features
         self.holds_images = features.name != "none"
@@ -50,6 +52,7 @@ class Service:
 
     async def close(self) -> None:
         self.updates.stop()
+        self._writers.shutdown()
         await self.decoders.stop()
         if self._in_use is not None:
             os.close(self._in_use)
@@ -118,16 +121,9 @@ class Service:
             raise HTTPException(422, f"This image cannot be used: {reason}.") from None
 
     async def write(self, work: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
-        """Call what changes the database, in a thread, one at a time; waits a little for other writers."""
-        deadline = time.monotonic() + self.settings.limits.busy_seconds
-        async with self._writing:
-            while True:
-                try:
-                    return await asyncio.to_thread(work, *arguments, **options)
-                except DatabaseBusy:
-                    if time.monotonic() > deadline:
-                        raise
-                    await asyncio.sleep(0.05)
+        """Call what changes the database, in a thread: there it waits for its turn."""
+        call = partial(copy_context().run, work, *arguments, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._writers, call)
 
 
 def service_of(request: Request) -> Service:

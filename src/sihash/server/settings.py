@@ -35,6 +35,7 @@ class Limits:
     keep_alive_seconds: int = 15  # a connection may stay silent between two requests
     header_seconds: float = 10  # for the headers of a request; uvicorn would wait for ever
     busy_seconds: float = 5  # to wait for other writers, whose changes take milliseconds
+    writers: int = 64  # changes that wait for their turn in one worker, so additions that may share a commit
     stop_seconds: int = 3  # for requests under way when the service is stopped
     start_seconds: int = 120  # for a worker to answer: imports on a busy machine
 

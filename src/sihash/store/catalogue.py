@@ -375,9 +375,25 @@ class Catalogue:
             self._totals[table][0] += len(sealed)
             self._totals[table][1] += sum(row[-1] for row in sealed)
 
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part of a transaction that is as if it had never been if it fails."""
+        totals = {table: list(counts) for table, counts in self._totals.items()}
+        self.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            self.execute("ROLLBACK TO part")
+            self.execute("RELEASE part")
+            self._totals = totals
+            self._items.clear()
+            raise
+        self.execute("RELEASE part")
+
     def set_aside(self, table: str, numbers: Iterable[int]) -> None:
         """A temporary table of one column ``id``, for this connection alone."""
-        self.execute(f"CREATE TEMP TABLE {table} (id INTEGER PRIMARY KEY)")
+        self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table} (id INTEGER PRIMARY KEY)")
+        self.execute(f"DELETE FROM {table}")
         with self._lock, self._told():
             self._db.executemany(f"INSERT INTO {table} VALUES (?)", ((int(n),) for n in numbers))
 
@@ -387,13 +403,18 @@ class Catalogue:
         self.execute(f"DELETE FROM {table} WHERE {where}")
         self._totals[table] = [a - b for a, b in zip(self._totals[table], found, strict=True)]
 
-    def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> int:
-        """Record the operation and commit: the one moment at which the database changes."""
+    def record(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> int:
+        """Record an operation, with the totals of now."""
         number = self.last_operation() + 1
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = (number, kind, at, version, target, json.dumps(self._totals), json.dumps(details))
         self.insert("operations", [row])
         self.execute(f"PRAGMA user_version = {number}")
+        return number
+
+    def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> int:
+        """Record an operation and commit: the one moment at which the database changes."""
+        number = self.record(kind, version, details, target)
         self.execute("COMMIT")
         self._checkpoint()
         return number

@@ -46,31 +46,19 @@ def n_last_to_merge(sizes: list[int], full: int) -> int:
     return n if n >= MERGED_AT_ONCE else 0
 
 
-def merge_small(
-    writer: Writer, known: list[Segment], new: list[Segment], log: Log, version: int, full: int
-) -> None:
-    """Write the last segments as one, if they are small; ``new`` are those of the operation being written.
-
-    ``full`` is how many rows make a segment that is done.
+def write_new(writer: Writer, known: list[Segment], new: Segment, log: Log, version: int, full: int) -> None:
+    """Write a segment that is in memory, with its codes; the last of the ``known`` segments become one with
+    it, if they are small. ``full`` is how many rows make a segment that is done.
     """
-    everything = [*known, *new]
-    n = n_last_to_merge([len(s.ids) for s in everything], full)
-    if not n:
-        return
-    run, fresh = everything[-n:], {segment.number for segment in new}
-    one = writer.new_segment(
-        np.concatenate([segment.rows for segment in run]), [segment.vectors for segment in run]
-    )
-    operations = np.concatenate([segment.operations for segment in run])
-    writer.adopt("operations", segments.write_operations(writer.root, one.number, operations), one.number)
-    writer.add_columns(one, joined([segment.columns for segment in run]))
-    parts: list[Codes] = [
-        {version: segment.codes} if segment.number in fresh else _stored_codes(writer, log, segment)
-        for segment in run
-    ]
+    n_merged = max(0, n_last_to_merge([len(s.ids) for s in (*known, new)], full) - 1)
+    merged = known[len(known) - n_merged :]
+    run = [*merged, new]
+    one = writer.join_segments(run)
+    parts: list[Codes] = [_stored_codes(writer, log, segment) for segment in merged]
+    parts.append({version: new.codes})
     for label, codes in merged_codes(parts, [len(segment.ids) for segment in run], log).items():
         writer.write_codes(one.number, label, codes)
-    _delete_segments(writer.catalogue, [segment.number for segment in run])
+    _delete_segments(writer.catalogue, [segment.number for segment in merged])
 
 
 def _stored_codes(writer: Writer, log: Log, segment: Segment) -> Codes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +12,14 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.store import files
-from sihash.store.columns import Table, Value, read_table
+from sihash.store.columns import Table, Value, joined, read_table
 from sihash.store.errors import CorruptFile
 from sihash.store.files import MappedArray, Written
 
 BYTES = 64 << 20  # vectors in one segment
 
 
-@dataclass
+@dataclass(eq=False)
 class Segment:
     """Items in the order of their ids (n,): class numbers (−1: unlabelled), sketches, vectors, packed codes.
 
@@ -84,6 +85,35 @@ class Segment:
         """Give back the memory of the vectors that were read."""
         if isinstance(self.__dict__.get("vectors"), MappedArray):
             self.__dict__["vectors"].release()
+
+
+def in_memory(root: Path, operations: Array, rows: Array, vectors: Array, columns: Table) -> Segment:
+    """A segment that is not written yet: it has no number, no files and no codes."""
+    no_codes, alive = np.empty((len(rows), 0), dtype=np.uint8), np.ones(len(rows), dtype=bool)
+    segment = Segment(root, 0, operations, rows, Written("", 0, b""), no_codes, alive)
+    segment.vectors, segment.columns = vectors, columns
+    return segment
+
+
+def joined_in_memory(parts: Sequence[Segment]) -> Segment:
+    """Segments in memory that follow each other as one."""
+    if len(parts) == 1:
+        return parts[0]
+    operations, rows, vectors = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("operations", "rows", "vectors")
+    )
+    columns = joined([part.columns for part in parts])
+    return in_memory(parts[0].root, operations, rows, vectors, columns)
+
+
+def without(segments: Sequence[Segment], ids: Array) -> list[Segment]:
+    """Segments in which some items are not alive; the segments given stay as they are."""
+    out = list(segments)
+    for segment, _, rows in Places(segments).find(ids):
+        changed = out[out.index(segment)] = copy(segment)
+        changed.alive = segment.alive.copy()
+        changed.alive[rows] = False
+    return out
 
 
 def rows_of(width: int) -> int:
@@ -187,7 +217,7 @@ class Places:
         """What the columns say of items, in the order of ``ids``."""
         out: list[dict[str, Value]] = [{}] * len(ids)
         for segment, places, rows in self.find_all(ids):
-            if segment.columns_file is not None:
+            if segment.columns.columns:
                 for place, row in zip(places.tolist(), rows.tolist(), strict=True):
                     out[place] = segment.columns.row(row)
         return out

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence, Set
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.store import files, segments
 from sihash.store.catalogue import FILE, Catalogue
-from sihash.store.columns import Table, write_table
+from sihash.store.columns import Table, joined, write_table
 from sihash.store.errors import DatabaseBusy, DatabaseError
 from sihash.store.files import MODELS_FOLDER, SEGMENTS_FOLDER, Written
 from sihash.store.ids import Id, to_row
@@ -23,28 +23,43 @@ from sihash.store.labels import LabelSet, LabelTable, to_json
 from sihash.store.locks import locked
 from sihash.store.segments import Segment
 
-WRITER, UPDATER = "writer.lock", "update.lock"
+WRITER, WAITING, UPDATER = "writer.lock", "waiting.lock", "update.lock"
+LOCKS = (WRITER, WAITING, UPDATER)
 SCRATCH = "described-*.part"  # results of unfinished work (`sihash.store.scratch`) in a database's folder
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|mapped|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
 class Writer:
-    """The transaction of one operation. Nothing is part of the database until `commit`."""
+    """The transaction of an operation, or of several. Nothing is part of the database until `commit`."""
 
     def __init__(self, root: Path, catalogue: Catalogue) -> None:
         self.root, self.catalogue = root, catalogue
+        self._ended: list[tuple[str, int, dict[str, Any], int | None]] = []
 
     @property
     def operation(self) -> int:
         """The number of the operation being written."""
-        return self.catalogue.last_operation() + 1
+        return self.catalogue.last_operation() + 1 + len(self._ended)
+
+    def end_operation(
+        self, kind: str, version: int, details: dict[str, Any], target: int | None = None
+    ) -> None:
+        """What is written from now on belongs to the next operation of this transaction."""
+        self._ended.append((kind, version, details, target))
 
     def commit(self, kind: str, version: int, details: dict[str, Any], target: int | None = None) -> None:
         """Make what was written part of the database. ``version`` is the model in force from then on."""
+        self.end_operation(kind, version, details, target)
+        self.commit_ended()
+
+    def commit_ended(self) -> None:
+        """Make all operations that have ended part of the database."""
         for folder in (self.root / SEGMENTS_FOLDER, self.root / MODELS_FOLDER, self.root):
             files.disk.sync_folder(folder)
         self.catalogue.check_in_place()  # the files would be in one database, their rows in another
-        self.catalogue.commit(kind, version, details, target)
+        for operation in self._ended[:-1]:
+            self.catalogue.record(*operation)
+        self.catalogue.commit(*self._ended[-1])
 
     def adopt(self, kind: str, file: Written, segment: int | None = None, version: int | None = None) -> None:
         """Name a written file in the catalogue."""
@@ -111,24 +126,43 @@ class Writer:
             segment.columns_file = write_table(self.root, segment.number, columns)
             self.adopt("columns", segment.columns_file, segment.number)
 
-    def new_segment(self, rows: Array, blocks: Sequence[Array]) -> Segment:
+    def new_segment(self, rows: Array, blocks: Sequence[Array], operation: int | None = None) -> Segment:
         """Write rows (ids ascending) and their vectors; all of them are alive."""
         number = self.next_segment()
-        segment = self.adopt_segment(number, rows, segments.write_vectors(self.root, number, blocks))
+        vectors = segments.write_vectors(self.root, number, blocks)
+        segment = self.adopt_segment(number, rows, vectors, operation)
         self.write_rows(segment)
         return segment
+
+    def join_segments(self, parts: Sequence[Segment]) -> Segment:
+        """Write segments that follow each other as one, but for their codes."""
+        operations = np.concatenate([part.operations for part in parts])
+        last = int(operations[-1])
+        rows = np.concatenate([part.rows for part in parts])
+        one = self.new_segment(rows, [part.vectors for part in parts], last)
+        if (operations != last).any():
+            file = segments.write_operations(self.root, one.number, operations)
+            self.adopt("operations", file, one.number)
+        self.add_columns(one, joined([part.columns for part in parts]))
+        return one
 
     def next_segment(self) -> int:
         """The number that the next segment gets."""
         return int(self.catalogue.execute("SELECT coalesce(max(number), 0) + 1 FROM segments")[0][0])
 
-    def adopt_segment(self, number: int, rows: Array, vectors: Written) -> Segment:
-        """A new segment whose vectors are written; its rows may still change until `write_rows`."""
-        self.catalogue.insert("segments", [(number, self.operation, len(rows))])
+    def adopt_segment(
+        self, number: int, rows: Array, vectors: Written, operation: int | None = None
+    ) -> Segment:
+        """A new segment whose vectors are written; its rows may still change until `write_rows`.
+
+        Its items came by ``operation``, by default the one being written.
+        """
+        operation = operation or self.operation
+        self.catalogue.insert("segments", [(number, operation, len(rows))])
         self.adopt("vectors", vectors, number)
         no_codes = np.empty((len(rows), 0), dtype=np.uint8)
         alive = np.ones(len(rows), dtype=bool)
-        operations = np.broadcast_to(np.int64(self.operation), len(rows))
+        operations = np.broadcast_to(np.int64(operation), len(rows))
         return Segment(self.root, number, operations, rows.copy(), vectors, no_codes, alive)
 
     def write_rows(self, segment: Segment) -> None:
@@ -157,7 +191,7 @@ def writing(
     """
     with (
         disk_errors_told(root),
-        locked(root / WRITER, "is writing to it", patience),
+        _locked_in_turn(root, patience),
         closing(Catalogue(root, write=True, create=create)) as catalogue,
     ):
         if of is not None:
@@ -172,6 +206,17 @@ def writing(
                 catalogue.check_in_place()  # else the files in the folder are not this catalogue's
                 sweep(root, catalogue, updating)
             raise
+
+
+@contextmanager
+def _locked_in_turn(root: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of writers. Of those that wait one looks for it and the others for its place, so that
+    whoever has just written lets another go first.
+    """
+    with ExitStack() as held:
+        with locked(root / WAITING, "is waiting to write to it", patience):
+            held.enter_context(locked(root / WRITER, "is writing to it", patience))
+        yield
 
 
 @contextmanager
@@ -242,7 +287,7 @@ def _discard(root: Path, keep: str | None) -> None:
 
 def _prepare_folder(root: Path) -> None:
     """It is not there yet, empty, or left by an unfinished creation."""
-    expected = {SEGMENTS_FOLDER, MODELS_FOLDER, WRITER, UPDATER, FILE, f"{FILE}-wal", f"{FILE}-shm"}
+    expected = {SEGMENTS_FOLDER, MODELS_FOLDER, *LOCKS, FILE, f"{FILE}-wal", f"{FILE}-shm"}
     if root.is_dir():
         expected |= {path.name for path in root.glob(SCRATCH)}
     if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):

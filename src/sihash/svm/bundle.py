@@ -52,6 +52,19 @@ class Bundle:
         bundle.newest = self.newest.copy()
         return bundle
 
+    def with_columns(self, kept: Array, at: int, n_new: int) -> Bundle:
+        """The planes in the features ``kept``, and ``n_new`` more before number ``at``, whose ``g`` is 0."""
+        bundle = copy.copy(self)
+        nothing = np.zeros((*self.a.shape, n_new))
+        bundle.g = np.concatenate([self.g[:, :, kept[:at]], nothing, self.g[:, :, kept[at:]]], axis=2)
+        bundle.a, bundle.b, bundle.newest = self.a.copy(), self.b.copy(), self.newest.copy()
+        bundle._K, bundle._is_known = np.zeros_like(self._K), np.zeros_like(self._is_known)
+        return bundle
+
+    def is_cut(self) -> Array:
+        """Which slots (m × n_slots) hold a plane; one that no row is violated for is as good as none."""
+        return self.a > 0
+
     def free_slot(self, bits: Array) -> int | None:
         """A slot that none of these bits leans on: a plane without dual weight may leave the model."""
         idle = np.all(self.b[bits] <= self.settings.idle, axis=0)

@@ -29,6 +29,7 @@ from sihash.svm.svm_state import (
     hinge,
     hinge_risk,
     own_arrays,
+    widened,
 )
 
 
@@ -75,13 +76,26 @@ class OcasSVMs(SVMs):
         (self.risk,) = self.rows.total(hinge_risk, self.W.T.astype(np.float32))
 
     def restart(self) -> None:
-        self.bundle = Bundle(self.m, self.bundle.n_slots, self.rows.n_features, self.settings)
+        self.bundle = Bundle(self.m, self.settings.first_slots, self.rows.n_features, self.settings)
         self.known_lower, self._is_shared = np.zeros(self.m), False
+        self.rows.parts(_drop_shares)
         self.rows.parts(add_arrays, self.row_arrays())
         (self.risk,) = self.rows.total(hinge_risk, self.W.T.astype(np.float32))
 
+    def with_columns(self, rows: RowBlocks, kept: Array, at: int, n_new: int) -> OcasSVMs:
+        """Planes stay: their shares say what they are in the new columns."""
+        changed = self.copy()
+        changed.rows, changed.bundle = rows, self.bundle.with_columns(kept, at, n_new)
+        if n_new:
+            slots = np.flatnonzero(changed.bundle.is_cut().any(axis=0))
+            for g in rows.total(_new_columns, slots, slice(at, at + n_new)):
+                changed.bundle.g[:, slots, at : at + n_new] = g.swapaxes(0, 1)
+        changed.known_lower = np.zeros(self.m)
+        changed.start_from(widened(self.W[:, kept], at, n_new))
+        return changed
+
     def counter(self) -> PlaneCounter:
-        return PlaneCounter(self.W.T.astype(np.float32), self.bundle.n_slots)
+        return PlaneCounter(self.W.T.astype(np.float32), self.bundle.is_cut().T)
 
     def count(self, sums: list[Array], sign: int = 1) -> None:
         if sums:
@@ -110,28 +124,37 @@ class OcasSVMs(SVMs):
 
 @dataclass(frozen=True)
 class PlaneCounter(RowCounter):
-    """Sums: risk (m), Σ π (slots × m) and Σ π y φ (slots × m × d); one slot stands for all if equal."""
+    """Sums: risk (m), Σ π (slots × m) and Σ π y φ (slots × m × d).
 
-    n_slots: int
+    Rows that come have the same share of every plane that there is, and none of empty slots.
+    """
+
+    is_cut: Array  # slots × m
 
     def enter(self, block: Block, rows: slice | Array) -> Sums | None:
         Phi, Y = block["Phi"][rows], block["Y"][rows]
         if not len(Y):
             return None
         margins = Y * self.scores(block, rows)
-        shares = (margins < 1).astype(np.float32)
-        for slot in range(self.n_slots):
-            block[f"pi{slot}"][rows] = shares
-        return hinge(margins), shares.sum(axis=0, dtype=np.float64)[None], ((shares * Y).T @ Phi)[None]
+        shares = margins < 1
+        for slot, is_cut in enumerate(self.is_cut):
+            block[f"pi{slot}"][rows] = shares & is_cut
+        a, g = shares.sum(axis=0, dtype=np.float64), (shares.astype(np.float32) * Y).T @ Phi
+        return hinge(margins), a * self.is_cut, g * self.is_cut[:, :, None]
 
     def leave(self, block: Block, rows: slice | Array) -> Sums | None:
         Phi, Y = block["Phi"][rows], block["Y"][rows]
         if not len(Y):
             return None
-        held = [block[f"pi{slot}"][rows].astype(np.float32) for slot in range(self.n_slots)]
-        a = np.array([shares.sum(axis=0, dtype=np.float64) for shares in held])
-        g = np.array([(shares * Y).T @ Phi for shares in held])
+        a, g = self.zeros(Phi)
+        for slot in np.flatnonzero(self.is_cut.any(axis=1)):
+            shares = block[f"pi{slot}"][rows].astype(np.float32)
+            a[slot], g[slot] = shares.sum(axis=0, dtype=np.float64), (shares * Y).T @ Phi
         return hinge(Y * self.scores(block, rows)), a, g
+
+    def zeros(self, Phi: Array) -> tuple[Array, Array]:
+        """Sums of nothing."""
+        return np.zeros(self.is_cut.shape), np.zeros((*self.is_cut.shape, Phi.shape[1]), np.float32)
 
     def flip_signs(self, block: Block, rows: Array, Y: Array) -> Sums | None:
         """A bit whose signs stay keeps its shares, and so its bound: it takes no step, as in the paper."""
@@ -140,15 +163,15 @@ class PlaneCounter(RowCounter):
         block.arrays["Y"] = block.arrays["Y"].copy()  # an earlier view of the block keeps its own
         block["Y"][rows] = Y
         risk = np.where(flipped, np.maximum(1 - Y * scores, 0) - np.maximum(1 - before * scores, 0), 0)
-        a, g = [], []
-        for slot in range(self.n_slots):
+        a, g = self.zeros(Phi)
+        for slot in np.flatnonzero(self.is_cut.any(axis=1)):
             old = block[f"pi{slot}"][rows]
-            new = np.where(flipped, violated, old)
+            new = np.where(flipped & self.is_cut[slot], violated, old)
             block[f"pi{slot}"][rows] = new
-            a.append(np.sum(new.astype(np.int64) - old, axis=0).astype(np.float64))
+            a[slot] = np.sum(new.astype(np.int64) - old, axis=0)
             pull = new.astype(np.float32) * Y - old.astype(np.float32) * before
-            g.append(pull.T @ Phi)
-        return risk.sum(axis=0, dtype=np.float64), np.array(a), np.array(g)
+            g[slot] = pull.T @ Phi
+        return risk.sum(axis=0, dtype=np.float64), a, g
 
 
 def solve(svms: OcasSVMs, tol: float, max_steps: int | None = None) -> Solution:
@@ -215,6 +238,11 @@ def solve(svms: OcasSVMs, tol: float, max_steps: int | None = None) -> Solution:
     return Solution(svms.W.copy(), upper, upper - lower, scale, lower, n_steps, closed, history, svms)
 
 
+def _drop_shares(rows: RowBlocks) -> None:
+    for block in rows.blocks:
+        block.arrays = {name: array for name, array in block.arrays.items() if not name.startswith("pi")}
+
+
 # What the blocks do. Scratch: Y, Z (margins at the best point), V (their rates along the line).
 
 
@@ -250,6 +278,14 @@ def _cut(block: Block, t: Array, bits: Array, slot: str) -> Sums:
     violated = block.scratch["Z"] + t * block.scratch["V"] < 1
     block[slot][:, bits] = violated
     return (block.scratch["Y"] * violated.astype(np.float32)).T @ block["Phi"], violated.sum(axis=0)
+
+
+def _new_columns(block: Block, slots: Array, columns: slice) -> Sums | None:
+    """``Σ π y φ`` of some columns of Φ (slots × m × columns)."""
+    if not len(slots):
+        return None
+    Y, Phi = block["Y"].astype(np.float32), block["Phi"][:, columns]
+    return (np.array([(block[f"pi{slot}"] * Y).T @ Phi for slot in slots]),)
 
 
 def _clear(block: Block) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -129,7 +129,7 @@ async def _checked_image(service: Service, text: str, allowance: Allowance) -> b
         return reason
 
 
-def _meant(known: list[Label], given: Sequence[OneOrSeveral | None]) -> list[Any]:
+def _meant(known: Collection[Label], given: Sequence[OneOrSeveral | None]) -> list[Any]:
     """For each item the label, or the list of labels, that the texts in a request stand for."""
     lists = [one if isinstance(one, list) else [one] for one in given]
     labels = iter(written_labels(known, [text for one in lists for text in one]))
@@ -146,10 +146,10 @@ async def _add(service: Service, source: Any, items: list[BatchItem], replaces: 
     columns = {name for item in items for name in item.columns}
 
     def add() -> AddReport:
-        # Beside the addition itself: what others added meanwhile may decide whether "3" is a number.
         return database.add(
             source,
-            labels=_meant(database.labels(), [item.label for item in items]),
+            # When it is its turn: what others added meanwhile may decide whether "3" is a number.
+            labels=lambda known: _meant(known, [item.label for item in items]),
             names=[_name(k, item) for k, item in enumerate(items)],
             ids=None if items[0].id is None else [item.id for item in items],
             columns={name: [item.columns.get(name) for item in items] for name in sorted(columns)},
