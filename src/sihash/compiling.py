@@ -22,8 +22,8 @@ class _Announcer(event.Listener):
         if ours and not self._said:
             self._said = True
             logger.warning(  # which a script shows, too: nobody else would say why it takes so long
-                "Compiling the inner loops of sihash for their first use after installation; this takes a few "
-                "seconds."
+                "Compiling the inner loops of sihash for their first use after installation; this takes a "
+                "few seconds."
             )
 
     def on_end(self, event: Any) -> None:
