@@ -247,7 +247,7 @@ def _three_ways(database: Database, queries: dict[str, Array], tell: Callable[[s
         )
     tell(
         "  search: codes find candidates, then labels and vectors order them. codes alone: the fewest\n"
-        f"  unlike bits, from {DEMO_BITS // 8} bytes a sentence: that is what was learned. seconds are those of "
+        f"  unlike bits, from {DEMO_BITS // 8} bytes a sentence: what was learned. seconds are those of "
         "learning;\n  --relearn changes every code, an update keeps the others valid.\n"
     )
     return ways
