@@ -26,8 +26,8 @@ import numpy as np
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from sihash.client import Client
 from sihash._typing import Array
+from sihash.client import Client
 from sihash.database import Database, DatabaseBusy
 from sihash.server.run import Config, PunctualProtocol, listening
 
@@ -237,7 +237,8 @@ async def adding(address: str, clients: int, seconds: float) -> list[float]:
             times.append(await line.add(rng.standard_normal(WIDTH)))
         return times
 
-    return sum(await asyncio.gather(*(keep_adding(line, k) for k, line in enumerate(lines))), [])
+    times = await asyncio.gather(*(keep_adding(line, k) for k, line in enumerate(lines)))
+    return [each for some in times for each in some]
 
 
 def additions(path: Path, seconds: float) -> None:
@@ -258,8 +259,8 @@ def additions(path: Path, seconds: float) -> None:
             print(
                 f"additions of one item: library {1e3 * np.median(own):.1f} ms; one client "
                 f"{np.median(one) / np.median(own):.2f} times that; {WRITERS} clients "
-                f"{len(many) / len(one):.1f} times as many as one, {len(many) / seconds:.0f}/s (bar 200), p99 "
-                f"{np.quantile(many, 0.99):.2f} s (bar 0.5)"
+                f"{len(many) / len(one):.1f} times as many as one, {len(many) / seconds:.0f}/s (bar 200), "
+                f"p99 {np.quantile(many, 0.99):.2f} s (bar 0.5)"
             )
         local = [Process(target=add_alone, args=(path, seed, seconds)) for seed in (3, 4)]
         for process in local:
@@ -267,7 +268,9 @@ def additions(path: Path, seconds: float) -> None:
         beside = asyncio.run(adding(address, WRITERS, seconds))
         for process in local:
             process.join()
-        print(f"beside two local writers: {len(beside) / seconds:.0f}/s, p99 {np.quantile(beside, 0.99):.2f} s")
+        print(
+            f"beside two local writers: {len(beside) / seconds:.0f}/s, p99 {np.quantile(beside, 0.99):.2f} s"
+        )
 
 
 def add_alone(path: Path, seed: int, seconds: float) -> None:

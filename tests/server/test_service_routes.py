@@ -141,7 +141,9 @@ def test_evaluation_is_kept_until_the_database_changes(in_process):
 def test_the_client_gets_the_evaluation(client, library):
     found = client.evaluation()
     assert found.version == library.version
-    assert found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * library.info()["n_features"]  # code, sketch, label, vector
+    assert (
+        found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * library.info()["n_features"]
+    )  # code, sketch, label, vector
 
 
 def test_the_doctor_is_kept_until_a_label_is_mended(in_process):

@@ -26,6 +26,7 @@ Headers = dict[bytes, bytes]
 READING_POSTS = frozenset(
     {"/v1/search/image", "/v1/search/vector", "/v1/classify/image", "/v1/classify/vector"}
 )
+BACKUP = "/v1/backup"  # all there is, with paths of the owner's files, and no update begins meanwhile
 TOKEN_CHECK = "/v1/token"  # changes nothing, and needs the token for that
 # What says nothing about the database: the page without its data, and that the service is alive.
 PUBLIC = ("/", "/favicon.ico", "/v1/health", "/v1/ready")
@@ -100,7 +101,7 @@ class Guard:
         return not self.is_local and as_address(name) is not None
 
     def _needs_token(self, method: str, path: str, headers: Headers) -> bool:
-        if _changes(method, path):
+        if _changes(method, path) or path == BACKUP:
             return True
         is_public = path in PUBLIC or path.startswith(PUBLIC_FOLDER)
         return not is_public and (not self.reads_freely or not FORWARDED.isdisjoint(headers))

@@ -181,6 +181,11 @@ class Catalogue:
         finally:
             other.close()
 
+    def copy_to(self, path: Path) -> None:
+        """Write what is seen now to a new file."""
+        with self._lock, self._told(), closing(sqlite3.connect(path)) as copy:
+            self._db.backup(copy)
+
     # Reading.
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> list[SqlRow]:
