@@ -1,10 +1,12 @@
-"""One line in the log when numba compiles: the first use after installation takes a few seconds."""
+"""What all compiled loops share: a line in the log when numba compiles, and the count of set bits."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+import numba
+import numpy as np
 from numba.core import event
 
 logger = logging.getLogger("sihash.compiling")
@@ -32,3 +34,12 @@ def announce_compiling() -> None:
 
 
 _registered: list[_Announcer] = []
+
+
+@numba.njit(nogil=True, cache=True, inline="always")
+def popcount(x):  # type: ignore[no-untyped-def]
+    """How many bits of a uint64 are set, as uint16; LLVM recognises it and counts several words at a time."""
+    x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.uint16((x * np.uint64(0x0101010101010101)) >> np.uint64(56))

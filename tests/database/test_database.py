@@ -166,7 +166,7 @@ def test_files_of_a_search_are_not_all_held_at_once(tmp_path, monkeypatch):
     assert peak < 20 * size
 
 
-@pytest.mark.parametrize("index", ["exact", "numpy", "faiss"])
+@pytest.mark.parametrize("index", ["exact", "faiss"])
 def test_search_agrees_with_brute_force(folder, index):
     X, y = small.rows(60, seed=0)
     db = Database.create(folder / "db", X, y, **{**small.PARAMS, "index": index})

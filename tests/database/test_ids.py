@@ -493,7 +493,7 @@ def test_a_column_that_came_by_mistake_goes_with_its_addition(shop):
     assert shop.item("x").columns == {"other": "a"}
 
 
-@pytest.mark.parametrize("index", ["exact", "numpy", "faiss", "auto"])
+@pytest.mark.parametrize("index", ["exact", "faiss", "auto"])
 def test_a_filter_holds_on_every_index(folder, index):
     params = {**small.PARAMS, "index": index}
     with Database.create(folder / "db", X, Y, ids=IDS, columns=COLUMNS, **params) as db:

@@ -45,9 +45,9 @@ def test_extract_refuses_and_names_the_first(images):
 
 def test_progress_reaches_the_end(images):
     seen = []
-    extract(images, "pixels", progress=seen.append)
+    extract(images, "pixels", progress=lambda phase, share: seen.append((phase, share)))
     assert seen == sorted(seen)
-    assert seen[-1] == 300
+    assert seen[-1] == ("features", 1)
 
 
 def test_sizes_that_differ_are_named():

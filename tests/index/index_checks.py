@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy_index import NumpyIndex
 
 from sihash.codes import n_bytes
-from sihash.index import NumpyIndex
 
 
 def random_codes(rng, n, n_bits, n_words=None):

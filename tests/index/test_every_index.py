@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_checks import CHECKS, random_codes, same_answers
+from numpy_index import NumpyIndex
 
-from sihash.index import NumpyIndex, ScanIndex
+from sihash.index import ScanIndex
 from sihash.index.faiss_index import FaissIndex
 
 INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex, "faiss": FaissIndex}

@@ -101,7 +101,8 @@ def test_random_codes_have_no_lists():
 def test_codes_all_made_anew_are_measured_anew(many):
     index, codes = many
     index.replace(np.arange(6000), random_codes(np.random.default_rng(2), 6000, 32))
-    assert index.describe()["kind"] == "exact"
+    about = index.describe()
+    assert (about["kind"], about["recall"]) == ("exact", 1)
     index.replace(np.arange(6000), codes)
     assert index.describe()["kind"] == "faiss lists"
 
@@ -109,7 +110,6 @@ def test_codes_all_made_anew_are_measured_anew(many):
 def test_opening_by_name():
     assert isinstance(open_index("faiss", 12), FaissIndex)
     assert type(open_index("exact", 12)) is ScanIndex
-    assert open_index("numpy", 12).describe()["kind"] == "numpy"
     with pytest.raises(ValueError, match="got 'lucene'"):
         open_index("lucene", 12)
 

@@ -10,11 +10,12 @@ import time
 import numpy as np
 import pytest
 from index_checks import CHECKS, random_codes, same_answers, same_balls
+from numpy_index import NumpyIndex
 from sklearn.datasets import load_digits
 
 from ports import free_port
 from sihash.database import Database, DatabaseError
-from sihash.index import NumpyIndex, open_index
+from sihash.index import open_index
 
 pytest.importorskip("pymilvus")
 milvus_server = pytest.importorskip("milvus_server")

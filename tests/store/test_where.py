@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sihash.database import DatabaseError
 from sihash.store.columns import make_table
-from sihash.store.where import Condition, check, matching, parse
+from sihash.store.where import check, matching, parse
 
 OPERATORS = {
     "=": operator.eq,
@@ -26,17 +26,23 @@ OPERATORS = {
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("price < 20", [("price", "<", 20)]),
-        ("price<20 AND size>=1.5e1", [("price", "<", 20), ("size", ">=", 15.0)]),
-        ("colour == 'red'", [("colour", "=", "red")]),
-        ('colour <> "it\'s"', [("colour", "!=", "it's")]),
-        ("colour = 'it''s' and a = \"\"\"\"", [("colour", "=", "it's"), ("a", "=", '"')]),
-        ("\"and\" = 'and' and 'a b' = -1", [("and", "=", "and"), ("a b", "=", -1)]),
-        ("shop.name != true and größe = .5", [("shop.name", "!=", True), ("größe", "=", 0.5)]),
+        ("price < 20", [[("price", "<", 20)]]),
+        ("price<20 AND size>=1.5e1", [[("price", "<", 20), ("size", ">=", 15.0)]]),
+        ("colour == 'red'", [[("colour", "=", "red")]]),
+        ('colour <> "it\'s"', [[("colour", "!=", "it's")]]),
+        ("colour = 'it''s' and a = \"\"\"\"", [[("colour", "=", "it's"), ("a", "=", '"')]]),
+        ("\"and\" = 'and' and 'a b' = -1", [[("and", "=", "and"), ("a b", "=", -1)]]),
+        ("shop.name != true and größe = .5", [[("shop.name", "!=", True), ("größe", "=", 0.5)]]),
+        ("a = 1 or b = 2 and c = 3", [[("a", "=", 1)], [("b", "=", 2), ("c", "=", 3)]]),
+        ("a IN (1) or b like 'x%'", [[("a", "in", 1)], [("b", "like", "x%")]]),
+        ("a in ( 1, 2.5,3 ) and b in ('x', 'in')", [[("a", "in", 1, 2.5, 3), ("b", "in", "x", "in")]]),
     ],
 )
 def test_what_is_read(text, expected):
-    assert list(parse(text)) == [Condition(*each) for each in expected]
+    found = [
+        [(each.column, each.operator, *each.values) for each in alternative] for alternative in parse(text)
+    ]
+    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -46,13 +52,22 @@ def test_what_is_read(text, expected):
         ("price", "got 'price'"),
         ("price <", "got 'price <'"),
         ("price < 20 and", "ends after 'and'"),
-        ("price < 20 or price > 30", "joins conditions by 'and' alone, got 'or'"),
-        ("price < 20 price > 30", "by 'and' alone, got 'price'"),
+        ("price < 20 or", "ends after 'or'"),
+        ("price < 20 xor price > 30", "joins conditions by 'and' and 'or', got 'xor'"),
+        ("price < 20 price > 30", "by 'and' and 'or', got 'price'"),
+        ("price in ()", "got 'price in \\( \\)'"),
+        ("price in (1, )", "got 'price in \\( 1 , \\)'"),
+        ("price in (1 2)", "got 'price in \\( 1 2 \\)'"),
+        ("price in (1, 2", "got 'price in \\('"),
+        ("price in 1", "got 'price in 1'"),
+        ("price in (<)", "got 'price in \\( < \\)'"),
+        ("price like", "got 'price like'"),
+        ("price near 3", "got 'price near 3'"),
         ("20 > price", "expects a column"),
         ("price = red", "'red' instead of red"),
         ("price < 1_0", "cannot be read from '1_0'"),
         ("price < 20; DROP TABLE items", "cannot be read from '; DROP"),
-        ("price < (20)", "cannot be read from '\\(20\\)'"),
+        ("price < (20)", "got 'price < \\('"),
         ("colour = 'red", 'cannot be read from "\'red"'),
         ("price < 1e999", "too large"),
         ("a = 'x' and" * 5000, "at most 2,000 characters"),
@@ -74,6 +89,8 @@ def test_what_is_refused(text, message):
         ("colour = 20", "colour = '20'"),
         ("new = 1", "true and false"),
         ("new < true", "by = or !="),
+        ("price in (1, 'x')", "'price' holds numbers, got 'x'"),
+        ("price like '1%'", "'price' holds no text"),
     ],
 )
 def test_columns_and_kinds_are_checked(text, message):
@@ -107,6 +124,36 @@ def test_all_conditions_count_and_an_unknown_column_is_met_by_none():
     assert matching(parse("a > 1 and b = 'y'"), table, 4).tolist() == [False, True, False, False]
     assert not matching(parse("a > 1 and c = 'y'"), table, 4).any()
     assert not matching(parse("a > 1"), None, 4).any()
+
+
+def test_or_in_and_like_on_rows_with_missing_values():
+    table = make_table(5, {"a": [1, 2, 3, None, 5], "b": ["xa", "y", None, "xb", "ya"]})
+    assert matching(parse("a = 1 or b = 'y' and a = 2 or c = 9"), table, 5).tolist() == [1, 1, 0, 0, 0]
+    assert matching(parse("a in (5, 3, 9)"), table, 5).tolist() == [0, 0, 1, 0, 1]
+    assert matching(parse("b in ('y', 'no') or b like 'x%'"), table, 5).tolist() == [1, 1, 0, 1, 0]
+    assert matching(parse("b like '_a' and b like '%a'"), table, 5).tolist() == [1, 0, 0, 0, 1]
+
+
+letters = st.text(st.sampled_from("ab.*[\n"), max_size=6)
+
+
+@given(st.lists(letters, min_size=1), st.text(st.sampled_from("ab.*[%_"), max_size=6))
+def test_like_is_what_a_slow_twin_finds(texts, pattern):
+    def twin(text, pattern):
+        if not pattern:
+            return not text
+        if pattern[0] == "%":
+            return any(twin(text[k:], pattern[1:]) for k in range(len(text) + 1))
+        return bool(text) and pattern[0] in ("_", text[0]) and twin(text[1:], pattern[1:])
+
+    table = make_table(len(texts), {"a": texts})
+    expected = [twin(text, pattern) for text in texts]
+    assert matching(parse(f"a like '{pattern}'"), table, len(texts)).tolist() == expected
+
+
+def test_no_pattern_takes_long():
+    table = make_table(1, {"a": ["a" * 60_000]})
+    assert not matching(parse(f"a like '{'%a' * 500}%b'"), table, 1).any()
 
 
 def test_whole_numbers_are_compared_exactly():

@@ -6,7 +6,6 @@ from typing import Any
 
 from sihash.cli.options import DatabasePath, Json, Where, class_lines, open_database
 from sihash.cli.output import emit, one_line
-from sihash.cli.update import UPDATE_WAYS
 
 
 def info(database: DatabasePath, where: Where = None, as_json: Json = False) -> None:
@@ -65,6 +64,8 @@ def _columns(kinds: dict[str, str]) -> str:
 
 
 def _version(version: dict[str, Any]) -> str:
+    from sihash.database.answers import UPDATE_WAYS
+
     compared = "".join(
         f", mAP {UPDATE_WAYS[name]} {value:.3f}" for name, value in version["compared"].items()
     )

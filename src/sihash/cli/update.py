@@ -13,13 +13,6 @@ from sihash.cli.output import ProgressKind, emit, phase_bars
 if TYPE_CHECKING:
     from sihash.database.answers import UpdateReport
 
-UPDATE_WAYS = {
-    "passive": "without the update",
-    "incremental": "with it",
-    "relearn": "from scratch",
-    "scratch": "from scratch",
-}
-
 
 def update(
     database: DatabasePath,
@@ -59,6 +52,8 @@ def update(
 
 
 def _text(report: UpdateReport) -> str:
+    from sihash.database.answers import UPDATE_WAYS
+
     rewritten = f"{report.n_reencoded:,} codes rewritten, {report.bytes_written / 1e6:,.1f} MB written"
     if not report.changed:
         same = f"Nothing has changed since version {report.version}."

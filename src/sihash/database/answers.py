@@ -58,7 +58,14 @@ ByLabel = Annotated[
     ),
 ]
 Rank = Literal["combined", "hamming", "vector"]
+UPDATE_WAYS = {
+    "passive": "without the update",
+    "incremental": "with it",
+    "relearn": "from scratch",
+    "scratch": "from scratch",
+}
 RANKS: tuple[Rank, ...] = get_args(Rank)  # offered by the command line, the service and its page
+SHOWN_IN_LISTS = 3
 STAYS_HERE = {"stays here": True}  # metadata of a field that is not sent
 
 
@@ -81,6 +88,20 @@ class Answered:
             if isinstance(got := getattr(source, name), property)
         ]
         return schema
+
+
+class Shortened:
+    """Long lists are shown by their first items: in a notebook, a report is a line and not a page."""
+
+    def __repr__(self) -> str:
+        shown = (f"{each.name}={_short(getattr(self, each.name))}" for each in fields(self) if each.repr)  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and len(value) > SHOWN_IN_LISTS:
+        return f"[{', '.join(map(repr, value[:SHOWN_IN_LISTS]))}, … {len(value):,} in all]"
+    return repr(value)
 
 
 class Labelled(Answered):
@@ -144,20 +165,27 @@ class Answer(Answered):
 
         return render("answer.html", answer=self, hits=[(hit, self._thumbnail(hit.id)) for hit in self.hits])
 
+    def to_pandas(self) -> Any:
+        """The hits as a DataFrame; `Database.search` returns answers that have this for all of them."""
+        from sihash.database.result_tables import Answers
+
+        return Answers([self]).to_pandas()
+
 
 @dataclass(frozen=True)
 class ClassEvaluation:
-    """Means over the queries of one class."""
+    """Means over the queries of one class, which has ``n_items`` items."""
 
     label: Label
     n_queries: int
     p_at_1: float
     p_at_10: float
     mAP: float
+    n_items: int = 0
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shortened):
     """How well searches answer: how often the first hit is right, the share among the first ten, and mAP.
 
     ``note`` says where the queries come from, or is empty.
@@ -177,6 +205,12 @@ class Evaluation:
     def worst(self, n: int = 10) -> list[ClassEvaluation]:
         """The classes with the worst answers: by P@10, then mAP."""
         return sorted(self.classes, key=lambda each: (each.p_at_10, each.mAP, str(each.label)))[:n]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the quality of every class by its size, with matplotlib."""
+        from sihash.database import plots
+
+        return plots.draw_quality(self, axes)
 
 
 @dataclass(frozen=True)
@@ -229,8 +263,8 @@ class JoinedLabels(Labelled):
     labels: LabelSet
 
 
-@dataclass(frozen=True)
-class AddReport:
+@dataclass(frozen=True, repr=False)
+class AddReport(Shortened):
     """Ids of the added items, names of those already there (``skipped``), and files that could not be used.
 
     ``conflicts`` are items with a different label than an earlier one with the same content. ``joined`` are
@@ -250,8 +284,8 @@ class AddReport:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class RemoveReport:
+@dataclass(frozen=True, repr=False)
+class RemoveReport(Shortened):
     """Ids of the removed items. ``relabelled`` are items that lost the label of a removed class and stay."""
 
     version: int
@@ -259,8 +293,8 @@ class RemoveReport:
     relabelled: list[Id] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class RelabelReport(Labelled):
+@dataclass(frozen=True, repr=False)
+class RelabelReport(Shortened, Labelled):
     """Ids of the items that got ``labels``, without those that already had exactly these."""
 
     version: int
@@ -292,6 +326,12 @@ class UpdateReport:
     compared: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
+    def plot(self, axes: Any = None) -> Any:
+        """Draw mAP without the update and with it, with matplotlib."""
+        from sihash.database import plots
+
+        return plots.draw_update(self, axes)
+
 
 @dataclass(frozen=True)
 class UndoReport:
@@ -313,8 +353,8 @@ class CompactReport:
     segments_after: int
 
 
-@dataclass(frozen=True)
-class MergeReport:
+@dataclass(frozen=True, repr=False)
+class MergeReport(Shortened):
     """How many items came from each database. ``skipped`` are ids of the second's that the first has too."""
 
     version: int

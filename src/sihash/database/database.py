@@ -29,11 +29,11 @@ from sihash.database import (
     merging,
     operations,
     searching,
+    summary,
     updating,
 )
 from sihash.database.answers import (
     AddReport,
-    Answer,
     Bits,
     Classification,
     CompactReport,
@@ -54,6 +54,8 @@ from sihash.database.describing import Features
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
 from sihash.database.mapping import Map
+from sihash.database.progress import watched
+from sihash.database.result_tables import Answers, Items
 from sihash.database.snapshot import PATIENCE, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
@@ -100,10 +102,6 @@ def _check_parameters(names: Iterable[str]) -> None:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(known)))}."
             raise TypeError(f"create has no parameter {name!r}; {hint}")
-
-
-def silent(phase: str, done: float) -> None:
-    """The progress of those who do not watch."""
 
 
 class Database:
@@ -211,7 +209,7 @@ class Database:
             Learn from at most about this many items, a fair sample of every class. This limits the cost of
             creating and updating a large collection.
         progress : callable
-            Called with the current phase and how much of it is done, 0…1.
+            Called with the current phase and how much of it is done, 0…1. Notebooks show bars without it.
         """
         from sihash.hashing import SIH  # scikit-learn, which searches have no use for
 
@@ -240,7 +238,7 @@ class Database:
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
         report = operations.create(
-            root, opened, hasher, n_bits, meta, check_budget(training_rows), progress or silent
+            root, opened, hasher, n_bits, meta, check_budget(training_rows), watched(progress)
         )
         database = cls(root)
         database.created_ = report
@@ -264,7 +262,7 @@ class Database:
         """
         root = _as_path(path)
         with cls(first) as one, cls(second) as other:
-            report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, progress or silent)))
+            report = one._read(lambda a: other._read(lambda b: merging.merge(root, a, b, watched(progress))))
         database = cls(root)
         database.merged_ = report
         return database
@@ -293,7 +291,15 @@ class Database:
         return type(self), (self.path,)
 
     def __repr__(self) -> str:
-        return f"Database({str(self.path)!r})"
+        try:
+            return self._read(lambda snapshot: summary.in_one_line(self.path, snapshot))
+        except DatabaseError as error:
+            return f"<Database {str(self.path)!r}: {error}>"
+
+    def _repr_html_(self) -> str | None:
+        with suppress(DatabaseError):
+            return self._read(lambda snapshot: summary.as_html(self.path, snapshot))
+        return None
 
     def __len__(self) -> int:
         return self._read(lambda snapshot: snapshot.n_items)
@@ -341,7 +347,7 @@ class Database:
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
         where: str | None = None,
-    ) -> list[Answer]:
+    ) -> Answers:
         """Find the best items for each query.
 
         Returns the ``k`` best (10 by default), or all within Hamming distance ``radius``; with both, the
@@ -350,14 +356,14 @@ class Database:
         "vector", "asymmetric" or "hamming" (`sihash.ranking.ranker`). Larger scores are better;
         compare them within one query only. ``classes`` restricts the answers to items with one of these
         labels, ``where`` to those that match conditions on columns, like ``"price < 20 and colour =
-        'red'"`` (`sihash.store.where`).
+        'red'"`` (`sihash.store.where`). The answers are a list with ``to_pandas`` and ``to_arrow``.
         """
         X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
 
-        def work(snapshot: Snapshot) -> list[Answer]:
+        def work(snapshot: Snapshot) -> Answers:
             fitting = searching.fitting(snapshot, X)
-            return searching.answers(snapshot, snapshot.catalogue, fitting, ask, self.thumbnail)
+            return Answers(searching.answers(snapshot, snapshot.catalogue, fitting, ask, self.thumbnail))
 
         return self._read(work)
 
@@ -370,7 +376,7 @@ class Database:
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
         where: str | None = None,
-    ) -> list[Answer]:
+    ) -> Answers:
         """Search with items of the database as queries; each is left out of its own answer.
 
         Here and below one id or class may stand for a list of one.
@@ -378,10 +384,10 @@ class Database:
         numbers = several(ids)
         ask = searching.wanted(k, radius, rank, classes, where)
 
-        def work(snapshot: Snapshot) -> list[Answer]:
+        def work(snapshot: Snapshot) -> Answers:
             own = snapshot.living(numbers)
             X = snapshot.vectors(own)
-            return searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail, own)
+            return Answers(searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail, own))
 
         return self._read(work)
 
@@ -443,7 +449,7 @@ class Database:
             def opened(known: Callable[[], Collection[Label]]) -> Source:
                 return ready
 
-        addition = operations.Addition(opened, progress or silent)
+        addition = operations.Addition(opened, watched(progress))
         reader = self._reader
         report: AddReport = reader.line.do(self._add_together, addition, reader.busy, reader.patience)
         return report
@@ -491,7 +497,7 @@ class Database:
         scratch, and adds the mAP of that. ``policy`` overrides when things are written again, and how long
         earlier versions can be undone (`sihash.database.updating.UpdatePolicy`).
         """
-        policy, progress = policy or UpdatePolicy(), progress or silent
+        policy, progress = policy or UpdatePolicy(), watched(progress)
         report = updating.update_database(self._reader, strategy, compare, policy, progress)
         if reencode:
             report = updating.reencode(self._reader, report, policy, progress)
@@ -540,12 +546,12 @@ class Database:
         limit: int = 100,
         classes: Iterable[Any] | None = None,
         where: str | None = None,
-    ) -> list[Item]:
+    ) -> Items:
         """Items in order of arrival, optionally of some classes or that match conditions on columns."""
         labels = None if classes is None else several(classes)
         _check_numbers(offset=offset, limit=limit)
 
-        def work(snapshot: Snapshot) -> list[Item]:
+        def work(snapshot: Snapshot) -> Items:
             some = searching.numbers_allowed(snapshot, labels, where)
             numbers = snapshot.places.live_ids() if some is None else some
             return self._items(snapshot, numbers[offset : offset + limit])
@@ -554,17 +560,17 @@ class Database:
 
     def sample(
         self, n: int, classes: Iterable[Any] | None = None, seed: int = 0, where: str | None = None
-    ) -> list[Item]:
+    ) -> Items:
         """Draw items from as many classes as possible; filters as in `items`."""
         labels = None if classes is None else several(classes)
         _check_numbers(n=n, seed=seed)
 
-        def work(snapshot: Snapshot) -> list[Item]:
+        def work(snapshot: Snapshot) -> Items:
             own = searching.numbers_allowed(snapshot, labels, where)
             chosen = inspecting.sample(snapshot, n, own, seed)
             ordered = np.sort(chosen)
             found = dict(zip(ordered.tolist(), self._items(snapshot, ordered), strict=True))
-            return [found[number] for number in chosen.tolist()]
+            return Items(found[number] for number in chosen.tolist())
 
         return self._read(work)
 
@@ -592,11 +598,11 @@ class Database:
         """Return one item; raises `NoSuchItem` if it does not exist."""
         return self._read(lambda snapshot: self._items(snapshot, snapshot.living([id]))[0])
 
-    def _items(self, snapshot: Snapshot, numbers: Array) -> list[Item]:
+    def _items(self, snapshot: Snapshot, numbers: Array) -> Items:
         rows = list(snapshot.catalogue.rows_in("items", "id", numbers.tolist()))
         if len(rows) < len(numbers):
             raise snapshot.catalogue.corrupt("items are missing")
-        out = []
+        out = Items()
         codes, columns = snapshot.codes(numbers), snapshot.places.columns(numbers)
         labels = snapshot.labels(numbers)
         for row, label, code, said in zip(rows, labels, codes, columns, strict=True):

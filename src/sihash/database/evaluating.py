@@ -222,9 +222,15 @@ def evaluation(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Evaluati
             f"None of the {len(asked.labels)} queries has an item of its class to find; ask with classes "
             "that the collection has."
         )
+    sizes = snapshot.classes.sizes(snapshot.places.live_classes())
     classes = [
         ClassEvaluation(
-            snapshot.classes.labels[each.label], each.n_queries, each.p_at_1, each.p_at_10, each.map
+            label=snapshot.classes.labels[each.label],
+            n_queries=each.n_queries,
+            p_at_1=each.p_at_1,
+            p_at_10=each.p_at_10,
+            mAP=each.map,
+            n_items=int(sizes[each.label]),
         )
         for each in found.per_class
     ]

@@ -19,7 +19,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.anchors import class_anchors, shares_of_classes
-from sihash.database.answers import Id, LabelSet
+from sihash.database.answers import Id, LabelSet, Shortened
 from sihash.kernel import normalise, row_blocks
 from sihash.splitmix import mixed
 from sihash.store.errors import DatabaseError
@@ -37,8 +37,8 @@ NEAREST, STEEPNESS = 4, 4  # landmarks of an item; weights fall with this power 
 PERPLEXITY, STEPS = 30, 500  # of t-SNE
 
 
-@dataclass(frozen=True)
-class Map:
+@dataclass(frozen=True, repr=False)
+class Map(Shortened):
     """Items in the plane: ``coordinates`` (n × 2, float32) from −1 to 1, their ``ids`` and ``labels``.
 
     ``n_items`` counts all items of the collection; the map may show a sample of them.
@@ -49,6 +49,12 @@ class Map:
     ids: list[Id]
     labels: list[LabelSet]
     n_items: int
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw it with matplotlib, coloured by class."""
+        from sihash.database import plots
+
+        return plots.draw_map(self, axes)
 
 
 def project(snapshot: Snapshot, n: int = 100_000) -> Map:

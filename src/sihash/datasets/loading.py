@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from sihash import labels as labels_module
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.datasets import arrow, digits, folders, tables, vectors
 from sihash.datasets import cache as feature_cache
 from sihash.datasets.dataset import Collection, Dataset, Reject, check_fits
@@ -22,7 +22,6 @@ from sihash.features import extractor
 from sihash.features.extract import decode_all, extract_stream, process
 
 logger = logging.getLogger("sihash")
-CountProgress = Callable[[int, int | None], None]  # done, and in all
 
 
 def load(
@@ -31,7 +30,7 @@ def load(
     *,
     labels: str | os.PathLike[str] | None = None,
     cache: bool = True,
-    progress: CountProgress | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Dataset:
     """Load a collection from a path, or scikit-learn's ``digits`` by this name.
@@ -50,7 +49,7 @@ def load(
     cache : bool
         Cache features on disk, keyed by content and settings.
     progress : callable
-        Called with the number of images done, and in all.
+        Called with the phase and how much of it is done, 0…1.
     **options
         Options of the extractor, like ``size``.
 
@@ -60,7 +59,7 @@ def load(
     >>> data.X_train.shape, data.X_test.shape
     ((1438, 64), (359, 64))
     """
-    collection = read(source, labels, progress)
+    collection = read(source, labels)
     return dataset_of(collection, source, features, cache=cache, progress=progress, **options)
 
 
@@ -70,7 +69,7 @@ def dataset_of(
     features: str | None,
     *,
     cache: bool = True,
-    progress: CountProgress | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Dataset:
     """The arrays of a collection, with features where it holds images; parameters as in `load`."""
@@ -91,7 +90,7 @@ def dataset_of(
     if stored:
         return Dataset(**stored, **about)
     data = _finish(
-        collection, *extract_stream(collection.X, chosen, progress=_counted(collection, progress)), about
+        collection, *extract_stream(collection.X, chosen, progress, len(collection.is_test)), about
     )
     if entry:
         _keep(entry, data)
@@ -108,7 +107,6 @@ def _keep(entry: str, data: Dataset) -> None:
 def read(
     source: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
-    progress: CountProgress | None = None,
     *,
     mapped: bool = False,
     asked: ColumnChoice = NO_COLUMNS,
@@ -149,7 +147,7 @@ def _read_path(path: Path, labels: Path | None, mapped: bool, asked: ColumnChoic
     return folders.read(tree)
 
 
-def _unchanged(collection: Collection, progress: CountProgress | None) -> tuple[Any, dict[int, str]]:
+def _unchanged(collection: Collection, progress: Progress | None) -> tuple[Any, dict[int, str]]:
     """Vectors and image arrays as they are; files decoded."""
     if isinstance(collection.X, np.ndarray):
         return collection.X, {}
@@ -168,8 +166,9 @@ def _unchanged(collection: Collection, progress: CountProgress | None) -> tuple[
     return np.stack(images) if one_size else images, problems
 
 
-def _counted(collection: Collection, progress: CountProgress | None) -> Callable[[int], None] | None:
-    return (lambda n: progress(n, len(collection.is_test))) if progress else None
+def _counted(collection: Collection, progress: Progress | None) -> Callable[[int], None] | None:
+    n = len(collection.is_test)
+    return (lambda done: progress("reading", done / n)) if progress else None
 
 
 def _finish(collection: Collection, X: Any, problems: dict[int, str], about: dict[str, Any]) -> Dataset:

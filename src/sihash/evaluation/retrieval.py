@@ -28,8 +28,8 @@ import numpy as np
 from sihash import labels as labels_module
 from sihash._typing import Array
 from sihash.codes import as_words
+from sihash.compiling import popcount
 from sihash.evaluation import measures
-from sihash.popcount import popcount
 from sihash.threads import map_threads
 
 BLOCK_QUERIES = 512  # ranked at a time by each thread ...

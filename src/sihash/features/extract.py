@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.features import efficientnet
 from sihash.features.gist import Gist
 from sihash.features.images import BadImage, as_image, decode
 from sihash.features.onnx import Onnx
 from sihash.features.pixels import Pixels
 from sihash.threads import map_threads, n_threads
-
-ImageProgress = Callable[[int], None]  # told how many images are done
 
 _CHUNK_IMAGES, _CHUNK_BYTES = 1024, 64 << 20  # held at a time, undecoded
 
@@ -73,7 +71,7 @@ def extractor(features: str, **options: Any) -> Extractor:
 
 
 def extract(
-    images: Iterable[Any], features: str = "auto", *, progress: ImageProgress | None = None, **options: Any
+    images: Iterable[Any], features: str = "auto", *, progress: Progress | None = None, **options: Any
 ) -> Array:
     """Turn images into vectors, float32 (n × n_features).
 
@@ -84,7 +82,7 @@ def extract(
     >>> extract(np.zeros((2, 40, 30, 3), np.uint8), "gist").shape
     (2, 512)
     """
-    X, problems = extract_stream(images, extractor(features, **options), progress=progress)
+    X, problems = extract_stream(images, extractor(features, **options), progress)
     if problems:
         first, reason = min(problems.items())
         raise BadImage(f"{len(problems)} of the images cannot be used; number {first}: {reason}.")
@@ -92,12 +90,18 @@ def extract(
 
 
 def extract_stream(
-    images: Iterable[Any], extractor: Extractor, *, progress: ImageProgress | None = None
+    images: Iterable[Any], extractor: Extractor, progress: Progress | None = None, n: int | None = None
 ) -> tuple[Array, dict[int, str]]:
     """Vectors of the readable images, in order, and the reasons of the others by their number.
 
-    An item may itself be a `BadImage`: the reader's word that there is nothing to decode.
+    An item may itself be a `BadImage`: the reader's word that there is nothing to decode. ``progress`` is
+    told the share of the ``n`` images, by default as many as the list is long.
     """
+    in_all = len(images) if n is None and isinstance(images, Sized) else n
+
+    def done(n_done: int) -> None:
+        if progress:
+            progress("features", n_done / in_all if in_all else 0.0)
 
     def describe(items: list[Any]) -> tuple[list[Array], dict[int, str]]:
         prepared, problems = decode_all(items, extractor.prepare, extractor.at_least)
@@ -105,7 +109,7 @@ def extract_stream(
             raise _sizes_differ(p.shape for p in prepared)
         return [extractor.describe(np.stack(prepared))] if prepared else [], problems
 
-    blocks, problems = process(images, describe, extractor.batch, progress)
+    blocks, problems = process(images, describe, extractor.batch, done)
     if len({block.shape[1] for block in blocks}) > 1:
         raise _sizes_differ(block.shape[1:] for block in blocks)
     return np.concatenate(blocks) if blocks else np.empty((0, 0), dtype=np.float32), problems
@@ -136,9 +140,10 @@ def process(
     images: Iterable[Any],
     work: Callable[[list[Any]], tuple[list[Any], dict[int, str]]],
     batch: int,
-    progress: ImageProgress | None = None,
+    done: Callable[[int], None] | None = None,
 ) -> tuple[list[Any], dict[int, str]]:
     """``work`` on batches side by side: its results strung together, its problems numbered throughout.
+    ``done`` is told how many images are done.
 
     The images are read by one thread, in their order: a compressed archive can be read no other way.
     """
@@ -154,8 +159,8 @@ def process(
                 results.extend(found)
                 problems.update({n_done + number: reason for number, reason in missing.items()})
                 n_done += len(items)
-            if progress:
-                progress(n_done)
+            if done:
+                done(n_done)
     return results, problems
 
 

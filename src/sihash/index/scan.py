@@ -10,9 +10,9 @@ import numpy as np
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.codes import as_words
+from sihash.compiling import popcount
 from sihash.index.base import check_codes, check_ids, check_radius, check_search
 from sihash.index.slots import Slots
-from sihash.popcount import popcount
 from sihash.threads import map_threads
 
 BLOCK = 4096  # distances computed at a time: they stay in the first-level cache

@@ -13,7 +13,6 @@ from sihash._typing import Array
 from sihash.evaluation import bit_statistics, leave_one_out
 from sihash.hasher import Hasher
 from sihash.hashing import SIH
-from sihash.research import rankings
 from sihash.research.methods import METHODS, PAPER_C_X, Setting
 from sihash.research.records import Key
 from sihash.research.runner import Result, Run, Runner, Seconds, timed
@@ -155,16 +154,3 @@ def _warm_up(runner: Runner, name: Key) -> None:
 def _timed_transform(hasher: Hasher, X: Array) -> tuple[Array, Seconds]:
     tries = [timed(lambda: hasher.transform(X)) for _ in range(N_TIMED)]
     return min(tries, key=lambda result: result[1]["cpu"])
-
-
-def ranking_run(data: str, method: str, scale: Scale, seed: int) -> Run:
-    """The codes of a 32-bit fit ranked otherwise than by Hamming distance: not the paper's protocol."""
-    name = key(data, method, scale, scale.bits, None, scale.n_anchors, seed) | {"kind": "ranking"}
-    return Run(name, lambda runner: _rank(runner, name), 12.0)
-
-
-def _rank(runner: Runner, name: Key) -> Result:
-    hasher, result = fitted(runner, name, name["n_anchors"])
-    test = runner.task(name["data"]).test
-    hamming = leave_one_out(hasher.transform(test.X), test.y).mAP
-    return result | {"mAP": {"hamming": hamming, **rankings.leave_one_out_scores(hasher, test.X, test.y)}}

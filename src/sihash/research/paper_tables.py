@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sihash.research import changes, rankings
+from sihash.research import changes
 from sihash.research.methods import BASELINES, METHODS, PAPER
 from sihash.research.records import Record, Records
 from sihash.research.report import Cell, ResultTable, TableRow, columns, ids, mean, numbers, title_of
@@ -82,8 +82,7 @@ def table1(records: Records, scale: Scale, data: str) -> ResultTable:
         + columns("paper's precision, training s, paper's s, training / SDH, paper's ratio")
         + columns("test µs, paper's µs, seeds"),
         ["", ",d", ",d", ".3f", ".3f", "+.3f", ".3f", ".3f", ".2f", ".1f", ".2f", ".2f", ".1f", ".1f", "d"],
-        note="Our seconds are of the processor, summed over threads, medians; the paper's are by the clock. "
-        "† not the paper's protocol: the same codes ranked by the query's margins or by class probabilities.",
+        note="Our seconds are of the processor, summed over threads, medians; the paper's are by the clock.",
     )
     sdh = fit_records(records, scale, data, "sdh")
     for n_train, n_anchors in scale.table_sizes:
@@ -98,10 +97,6 @@ def table1(records: Records, scale: Scale, data: str) -> ResultTable:
             if (method, n_anchors) != ("sih_constants", scale.n_anchors):
                 found = fit_records(records, scale, data, method, n_anchors=n_anchors)
                 _add_fit_row(table, data, method, found, sdh)
-    for method in ("sih_constants", "sih"):
-        found = records.where(kind="ranking", scale=scale.name, data=data, method=method)
-        for kind in rankings.RANKINGS if found else ():
-            table.rows.append(_ranking_row(method, kind, found))
     return table
 
 
@@ -124,15 +119,6 @@ def _add_fit_row(table: ResultTable, data: str, method: str, found: list[Record]
 
 def _beside(paper: PrintedRow | None, mAP: float | None) -> list[Cell]:
     return [paper.mAP, mAP - paper.mAP] if paper and mAP is not None else [None, None]
-
-
-def _ranking_row(method: str, kind: str, found: list[Record]) -> TableRow:
-    label = f"{METHODS[method].label}, {kind} ranking †"
-    sizes: list[Cell] = [found[0]["result"]["n_train"], found[0]["key"]["n_anchors"]]
-    return TableRow([label, *sizes, mean(found, "mAP", kind), *[None] * 10, len(found)], ids(found))
-
-
-# mAP against code length.
 
 
 def map_table(records: Records, scale: Scale, data: str) -> ResultTable:

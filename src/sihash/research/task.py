@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from sihash._typing import Array
+from sihash._typing import Array, Progress
 from sihash.research import data as research_data
 
 FEATURES_OF: dict[str, str | None] = {
@@ -64,7 +64,7 @@ def load_task(
     name: str,
     n_train: int | None,
     n_test: int | None,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Progress | None = None,
     *,
     features: str | None = None,
     several: bool = False,

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sihash._typing import Progress
 from sihash.datasets import Dataset, loading
 from sihash.datasets.dataset import Collection
 from sihash.datasets.files import open_tree
@@ -23,7 +24,7 @@ def load(
     *,
     labels: str | os.PathLike[str] | None = None,
     cache: bool = True,
-    progress: loading.CountProgress | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Dataset:
     """Load ``cifar10``, ``mnist``, ``nuswide`` or ``digits``, or a path; parameters as in
@@ -40,7 +41,7 @@ def load(
 def read(
     source: str | os.PathLike[str],
     labels: str | os.PathLike[str] | None = None,
-    progress: loading.CountProgress | None = None,
+    progress: Progress | None = None,
     *,
     mapped: bool = False,
 ) -> Collection:
@@ -58,4 +59,4 @@ def read(
     for kind in (cifar10, idx):
         if tree is not None and kind.recognise(tree):
             return kind.read(tree)
-    return loading.read(source, labels, progress, mapped=mapped)
+    return loading.read(source, labels, mapped=mapped)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-BytesProgress = Callable[[int, int], None]  # bytes so far, bytes in all (0 if unknown)
+from sihash._typing import Progress
+
 _TIMEOUT, _BLOCK = 30, 1 << 16
 
 
@@ -21,13 +21,13 @@ class Remote:
     urls: tuple[str, ...]
 
 
-def fetch_all(remotes: tuple[Remote, ...], folder: Path, progress: BytesProgress | None = None) -> None:
+def fetch_all(remotes: tuple[Remote, ...], folder: Path, progress: Progress | None = None) -> None:
     """Download what is not there yet. Raises OSError, with the reason, if a file cannot be had anywhere."""
     for remote in remotes:
         _fetch(remote, folder, progress)
 
 
-def _fetch(remote: Remote, folder: Path, progress: BytesProgress | None) -> None:
+def _fetch(remote: Remote, folder: Path, progress: Progress | None) -> None:
     import pooch  # these two only here: importing them takes longer than most commands
     import requests
 
@@ -56,7 +56,7 @@ class _Resuming:
     """A downloader for pooch that keeps what has arrived in ``<file>.part`` and asks for the rest."""
 
     path: Path
-    progress: BytesProgress | None
+    progress: Progress | None
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
         import requests
@@ -75,7 +75,7 @@ class _Resuming:
                 for block in response.iter_content(_BLOCK):
                     file.write(block)
                     if self.progress:
-                        self.progress(file.tell(), total)
+                        self.progress("download", file.tell() / total if total else 0.0)
         if total and part.stat().st_size < total:
             raise OSError(
                 f"{url} broke off after {part.stat().st_size:,} of {total:,} bytes; try again to go on"

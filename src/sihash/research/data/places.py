@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
+from sihash._typing import Progress
 from sihash.datasets.files import is_archive
 from sihash.research.data.download import Remote, fetch_all
 
@@ -116,7 +117,7 @@ def _candidates(entry: Named, folder: Path) -> Iterator[Path]:
             yield path
 
 
-def fetch(name: str, *, progress: Callable[[int, int], None] | None = None) -> Path:
+def fetch(name: str, *, progress: Progress | None = None) -> Path:
     """The place of a named data set; downloaded there if it is nowhere yet."""
     entry = entry_of(name)
     found = find(entry)
