@@ -16,6 +16,7 @@ from PIL import Image
 
 from sihash.database import Database
 from sihash.database.answers import RANKS, Label
+from sihash.database.describing import Features
 from sihash.features import BadImage
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer
@@ -45,10 +46,21 @@ class Service:
         self.evaluations = ReportCache(settings.database, evaluation)
         self.diagnoses = ReportCache(settings.database, diagnosis)
         self._writers = ThreadPoolExecutor(settings.limits.writers, "writer")
-        # How small a side may become while an image is decoded: as the database itself would have it.
+        self._features: Features | None = None
+        self._at_least: int | None = None
+
+    @property
+    def holds_images(self) -> bool:
+        return self.database.features.name != "none"
+
+    @property
+    def at_least(self) -> int | None:
+        """How small a side may become while an image is decoded: as the database itself would have it."""
         features = self.database.features
-        self.holds_images = features.name != "none"
-        self.at_least = features.extractor().at_least if self.holds_images else None
+        if features != self._features:  # or another database took the place of the one before
+            self._features = features
+            self._at_least = features.extractor().at_least if self.holds_images else None
+        return self._at_least
 
     async def close(self) -> None:
         self.updates.stop()
