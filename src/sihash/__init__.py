@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from sihash.client import Client
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __version__ = version("sihash")
 __all__ = ["SIH", "Client", "Database", "__version__"]
 
-__getattr__ = found_when_asked(
+__getattr__ = lazy_attributes(
     __name__,
     {"SIH": "sihash.hashing", "Database": "sihash.database", "Client": "sihash.client"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def create(
         new = [_with_file(writer, segment) for segment in new]
         width = new[0].vectors.shape[1]
         places = Places(new)
-        sketcher = Sketcher.made(_mean(new))
+        sketcher = Sketcher.made(mean_of(new))
         _write_rows(writer, new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
@@ -263,7 +263,7 @@ def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
 
 
-def _mean(new: list[Segment]) -> Array:
+def mean_of(new: list[Segment]) -> Array:
     """The mean of the vectors of all segments."""
     return mean_of_rows(*(segment.vectors for segment in new))
 
@@ -533,29 +533,35 @@ def _each_once(numbers: Array) -> Array:
 
 
 @in_turn
-def relabel(
-    reader: Reader, ids: Iterable[Id] | None, label: Any, labels: Iterable[Any] = ()
-) -> RelabelReport:
-    """Give items other labels, or none; segments stay as they are until a compaction.
+def relabel(reader: Reader, wanted: Mapping[Id, Any]) -> RelabelReport:
+    """Give each item of ``wanted`` its label or labels in the place of all that it has; None takes them."""
+    sets = [label_set(label) for label in wanted.values()]
+    with _changing(reader) as (writer, snapshot):
+        chosen, first = np.unique(snapshot.living(wanted), return_index=True)
+        after = np.array(writer.class_numbers(sets), dtype=np.int64)[first]
+        common = sets[0] if len(set(sets)) == 1 else ()
+        return _relabelled(writer, snapshot, chosen, after, common)
 
-    Items by id get these labels in the place of all that they have; items of the classes ``labels`` in the
-    place of these.
-    """
+
+@in_turn
+def relabel_classes(reader: Reader, labels: Iterable[Any], label: Any) -> RelabelReport:
+    """Give the items of some classes another label, or several, in the place of these."""
     wanted = label_set(label)
     with _changing(reader) as (writer, snapshot):
-        if ids is None:
-            chosen = snapshot.ids_of(labels)
-            after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), wanted)
-        else:
-            chosen = np.unique(snapshot.living(ids))
-            (number,) = writer.class_numbers([wanted])
-            after = np.full(len(chosen), number)
-        changed = _relabel(writer, snapshot, chosen, after)
-        if len(changed):
-            writer.commit("relabel", snapshot.version, {"n_relabelled": len(changed)})
-        version = snapshot.version
-        renamed = ids_of_numbers(snapshot.catalogue, changed.tolist())
-    return RelabelReport(version, renamed, wanted)
+        chosen = snapshot.ids_of(labels)
+        after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), wanted)
+        return _relabelled(writer, snapshot, chosen, after, wanted)
+
+
+def _relabelled(
+    writer: Writer, snapshot: Snapshot, chosen: Array, after: Array, labels: LabelSet
+) -> RelabelReport:
+    """Commit other class numbers; segments stay as they are until a compaction."""
+    changed = _relabel(writer, snapshot, chosen, after)
+    if len(changed):
+        writer.commit("relabel", snapshot.version, {"n_relabelled": len(changed)})
+    renamed = ids_of_numbers(snapshot.catalogue, changed.tolist())
+    return RelabelReport(snapshot.version, renamed, labels)
 
 
 @in_turn
