@@ -10,9 +10,8 @@ from index_checks import CHECKS, random_codes, same_answers
 from numpy_index import NumpyIndex
 
 from sihash.index import ScanIndex
-from sihash.index.faiss_index import FaissIndex
 
-INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex, "faiss": FaissIndex}
+INDEXES = {"numpy": NumpyIndex, "exact": ScanIndex}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
