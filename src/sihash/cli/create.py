@@ -28,7 +28,7 @@ from sihash.cli.output import ProgressKind, phase_bars
 
 
 def _indexes(incomplete: str) -> list[str]:
-    return [name for name in ("auto", "exact", "faiss", "milvus+http://") if name.startswith(incomplete)]
+    return [name for name in ("exact", "milvus+http://") if name.startswith(incomplete)]
 
 
 DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
@@ -74,11 +74,10 @@ def create(
     index: Annotated[
         str,
         typer.Option(
-            help="How codes are searched: exact, faiss or milvus+http://host:port/name. auto is exact up to "
-            "two million items.",
+            help="Where codes are searched: exact, in this process, or milvus+http://host:port/name.",
             autocompletion=_indexes,
         ),
-    ] = "auto",
+    ] = "exact",
     training_rows: Annotated[
         str, typer.Option(help="Learn from at most this many items, a fair sample of each class; or all.")
     ] = str(DEFAULT_TRAINING_ROWS),

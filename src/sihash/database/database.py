@@ -13,14 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from sihash._typing import Array, Progress
 from sihash.checks import check_count
 from sihash.database import (
-    comparing,
     doctor,
     evaluating,
     exporting,
@@ -61,7 +60,6 @@ from sihash.database.result_tables import Answers, Items
 from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
-from sihash.evaluation import Comparison
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
@@ -73,6 +71,9 @@ from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuch
 from sihash.store.ids import ids_of_numbers, of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
 from sihash.store.log import LEARNS
+
+if TYPE_CHECKING:
+    from sihash.evaluation import Comparison
 
 Result = TypeVar("Result")
 
@@ -173,7 +174,7 @@ class Database:
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
-        index: str = "auto",
+        index: str = "exact",
         thumbnails: bool = True,
         training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
@@ -215,7 +216,7 @@ class Database:
             How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
             the extra ``photos`` is installed, otherwise gist.
         index : str
-            A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
+            "exact", codes in this process, or the URL of an index on a Milvus server (docs/search.md).
         thumbnails : bool
             Keep small pictures for showing results.
         training_rows : int or "all"
@@ -758,6 +759,8 @@ class Database:
         """
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
+
+        from sihash.database import comparing  # scipy, which searches have no use for
 
         def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)

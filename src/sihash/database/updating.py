@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sihash import evaluation
 from sihash._typing import Array, Progress
 from sihash.codes import pack, sign
 from sihash.database import learning
@@ -24,7 +25,6 @@ from sihash.database.answers import UpdateReport
 from sihash.database.learning import Encoder, Training, write_models
 from sihash.database.ranking import learn_weights, rows_left_out
 from sihash.database.snapshot import Reader, Snapshot
-from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
 from sihash.store import compaction, files, segments
@@ -312,7 +312,7 @@ def _compare(
     compared: dict[str, float] = {}
     for name, own in codes.items():
         same = [other for other in compared if np.array_equal(codes[other], own)]
-        compared[name] = compared[same[0]] if same else leave_one_out(own, labels).mAP
+        compared[name] = compared[same[0]] if same else evaluation.leave_one_out(own, labels).mAP
     differ = np.bitwise_count(codes["passive"] ^ codes[report.strategy])
     changed = float(differ.sum() / max(1, differ.shape[0] * snapshot.n_bits))
     warnings = _new_classes_are_worse(before, version) + _first_classes_were_few(before, version)
@@ -369,7 +369,8 @@ def _old_codes_are_worse(
     every = [labels_of[int(number)] for number in (*left_out["id"][asked], *training.ids[chosen[items]])]
     labels, n = relevance_labels(every), len(asked)
     old, new = (
-        against_database(queries, labels[:n], codes[items], labels[n:]).mAP for codes in (stored, again)
+        evaluation.against_database(queries, labels[:n], codes[items], labels[n:]).mAP
+        for codes in (stored, again)
     )
     if new - old <= PAYS:
         return []
