@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,20 +19,16 @@ from sihash.cli.options import (
     Std,
     Tensor,
     emit_added,
-    numbers,
+    feature_names,
+    feature_options,
     refuse_database,
     refuse_missing_source,
 )
 from sihash.cli.output import ProgressKind, phase_bars
 
 
-def _features(incomplete: str) -> list[str]:
-    names = ("auto", "efficientnet-lite2", "gist", "pixels", "onnx:")
-    return [name for name in names if name.startswith(incomplete)]
-
-
 def _indexes(incomplete: str) -> list[str]:
-    return [name for name in ("auto", "exact", "faiss", "milvus+http://") if name.startswith(incomplete)]
+    return [name for name in ("exact", "milvus+http://") if name.startswith(incomplete)]
 
 
 DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
@@ -65,7 +61,7 @@ def create(
         typer.Option(
             help="How images become vectors: efficientnet-lite2 (a network, in the extra photos), gist (a "
             "descriptor from 2001), pixels, or onnx:FILE (yours). auto is the first that is installed.",
-            autocompletion=_features,
+            autocompletion=feature_names,
         ),
     ] = "auto",
     size: Size = None,
@@ -78,11 +74,10 @@ def create(
     index: Annotated[
         str,
         typer.Option(
-            help="How codes are searched: exact, faiss or milvus+http://host:port/name. auto is exact up to "
-            "two million items.",
+            help="Where codes are searched: exact, in this process, or milvus+http://host:port/name.",
             autocompletion=_indexes,
         ),
-    ] = "auto",
+    ] = "exact",
     training_rows: Annotated[
         str, typer.Option(help="Learn from at most this many items, a fair sample of each class; or all.")
     ] = str(DEFAULT_TRAINING_ROWS),
@@ -112,8 +107,7 @@ def create(
     """
     refuse_database(database)
     refuse_missing_source(source)
-    given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = feature_options(size, mean, std, tensor)
     with phase_bars(progress) as tell:
         from sihash.database import Database
 

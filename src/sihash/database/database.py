@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from sihash._typing import Array, Progress
 from sihash.checks import check_count
 from sihash.database import (
-    comparing,
     doctor,
     evaluating,
     exporting,
@@ -62,8 +60,6 @@ from sihash.database.result_tables import Answers, Items
 from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
-from sihash.evaluation import Comparison
-from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
@@ -74,6 +70,10 @@ from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.store.ids import ids_of_numbers, of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
+from sihash.store.log import LEARNS
+
+if TYPE_CHECKING:
+    from sihash.evaluation import Comparison
 
 Result = TypeVar("Result")
 
@@ -174,7 +174,7 @@ class Database:
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
-        index: str = "auto",
+        index: str = "exact",
         thumbnails: bool = True,
         training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
@@ -216,7 +216,7 @@ class Database:
             How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
             the extra ``photos`` is installed, otherwise gist.
         index : str
-            A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
+            "exact", codes in this process, or the URL of an index on a Milvus server (docs/search.md).
         thumbnails : bool
             Keep small pictures for showing results.
         training_rows : int or "all"
@@ -236,9 +236,7 @@ class Database:
         opened = open_source(source, labels, names, ids, columns, vectors=vectors)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name, options = default_features() if features == "auto" else features, feature_options or {}
-            settings = extractor(name, **options).settings
-            chosen = Features(name, options, json.loads(json.dumps(settings)))
+            chosen = Features.named(features, feature_options)
             opened.features, opened.thumbnails = chosen, thumbnails
         elif features not in ("auto", "none"):
             raise DatabaseError(f"The source holds vectors; features={features!r} are made from images.")
@@ -332,12 +330,22 @@ class Database:
     @property
     def features(self) -> Features:
         """How this database turns images into vectors."""
-        return Features(**self._reader.catalogue.meta["features"])
+        return self._read(lambda snapshot: Features(**snapshot.meta["features"]))
 
     # Searching.
 
-    def _vectors(self, queries: Any) -> Array:
-        return searching.query_vectors(queries, lambda: self.features)
+    def _with_vectors(self, queries: Any, work: Callable[[Snapshot, Array], Result]) -> Result:
+        """``work`` with queries as vectors; images are described again if the features change meanwhile."""
+        while True:
+            features = self.features
+            X = searching.query_vectors(queries, features)
+
+            def if_they_fit(snapshot: Snapshot, by: Features = features, X: Array = X) -> list[Result]:
+                fit = snapshot.meta["features"] == vars(by)
+                return [work(snapshot, searching.fitting(snapshot, X))] if fit else []
+
+            if found := self._read(if_they_fit):
+                return found[0]
 
     def _warm_up(self, snapshot: Snapshot) -> None:
         """Make what the first search would have to make, by searching for an item."""
@@ -366,14 +374,12 @@ class Database:
         labels, ``where`` to those that match conditions on columns, like ``"price < 20 and colour =
         'red'"`` (`sihash.store.where`). The answers are a list with ``to_pandas`` and ``to_arrow``.
         """
-        X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
 
-        def work(snapshot: Snapshot) -> Answers:
-            fitting = searching.fitting(snapshot, X)
-            return Answers(searching.answers(snapshot, snapshot.catalogue, fitting, ask, self.thumbnail))
+        def work(snapshot: Snapshot, X: Array) -> Answers:
+            return Answers(searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail))
 
-        return self._read(work)
+        return self._with_vectors(queries, work)
 
     def search_ids(
         self,
@@ -405,10 +411,9 @@ class Database:
         Where items have several labels, each label has its own probability, and ``labels`` are those that are
         likely enough.
         """
-        X = self._vectors(queries)
 
-        def work(snapshot: Snapshot) -> list[Classification]:
-            hasher, rows = snapshot.hasher, searching.fitting(snapshot, X)
+        def work(snapshot: Snapshot, rows: Array) -> list[Classification]:
+            hasher = snapshot.hasher
             labels = hasher.classes_.tolist()
             out = []
             for row, own in zip(hasher.predict_proba(rows), hasher.predict(rows), strict=True):
@@ -418,7 +423,7 @@ class Database:
                 out.append(Classification(snapshot.version, *told))
             return out
 
-        return self._read(work)
+        return self._with_vectors(queries, work)
 
     # Changing.
 
@@ -515,6 +520,26 @@ class Database:
             report = updating.reencode(self._reader, report, policy, progress)
         return report
 
+    def refeature(
+        self,
+        features: str = "auto",
+        source: Any = None,
+        *,
+        feature_options: dict[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> UpdateReport:
+        """Describe all photos by other features, and learn from scratch, in one operation.
+
+        ``features`` and ``feature_options`` are as in `create`. The photos are read where they were when they
+        were added, or from ``source``: a folder, an archive or a list that holds them, under any names. Ids,
+        labels, columns and the log stay. Searches continue meanwhile; additions have to wait. It can be
+        stopped, and goes on when it is called again. Earlier operations can then not be undone.
+        """
+        from sihash.database.refeaturing import refeature  # not at every start
+
+        chosen = Features.named(features, feature_options)
+        return refeature(self._reader, chosen, source, watched(progress))
+
     def undo(self) -> UndoReport:
         """Undo the last add, remove, relabel or update that is not undone yet."""
         return operations.undo(self._reader)
@@ -548,7 +573,7 @@ class Database:
         """All model versions, oldest first, with those that were undone."""
 
         def work(snapshot: Snapshot) -> list[Version]:
-            learned = snapshot.log.of_kind("create", "update")
+            learned = snapshot.log.of_kind(*LEARNS)
             about = [(o, o.details["strategy"], o.details["n_training"]) for o in learned]
             return [
                 Version(
@@ -735,6 +760,8 @@ class Database:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
+        from sihash.database import comparing  # scipy, which searches have no use for
+
         def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
             return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
@@ -765,7 +792,7 @@ class Database:
         ]
         if () in y:
             raise DatabaseError("Every query needs a label, so that hits can be judged.")
-        return self._vectors(X), y
+        return searching.query_vectors(X, self.features), y
 
     def doctor(self, limit: int = 100) -> Diagnosis:
         """List labels that look wrong or conflict, most certain first, each with a fix. Changes nothing.

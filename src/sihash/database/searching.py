@@ -26,7 +26,7 @@ from sihash.ranking.ranker import Query
 from sihash.store.catalogue import Catalogue
 from sihash.store.errors import DatabaseError
 from sihash.store.ids import of_row
-from sihash.threads import map_threads
+from sihash.threads import map_threads, team
 
 DEFAULT_K = 10
 
@@ -65,7 +65,7 @@ def wanted(
         raise DatabaseError(str(error)) from None
 
 
-def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
+def query_vectors(queries: Any, features: Features) -> Array:
     """Queries as vectors (n × d), float32: images described as the items were, vectors as they are.
 
     Before a snapshot is held, for images take their time; `fitting` compares their width with those there.
@@ -75,10 +75,7 @@ def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
         queries = read_table(queries, "", NO_COLUMNS).X
         queries = queries if isinstance(queries, np.ndarray) else list(queries)
     is_matrix = isinstance(queries, np.ndarray) and queries.dtype.kind in "fc" and queries.ndim in (1, 2)
-    if is_matrix or (chosen := features()).name == "none":
-        X = _as_vectors(queries)
-    else:
-        X = _image_vectors(queries, chosen)
+    X = _as_vectors(queries) if is_matrix or features.name == "none" else _image_vectors(queries, features)
     if not np.isfinite(X).all():
         raise DatabaseError("A query holds NaN or infinite numbers, or some past 3.4e38; leave it out.")
     return X
@@ -136,9 +133,10 @@ def answers(
     own: Array | None = None,
 ) -> list[Answer]:
     """Answers to queries given by their vectors (n × d); ``own`` are items to leave out, one per query."""
-    scores = margins(snapshot, X)
+    with team():  # a BLAS with several threads is late where other programs run
+        scores = margins(snapshot, X)
+        found = find(snapshot, scores, X, ask, own)
     packed = pack(sign(scores))
-    found = find(snapshot, scores, X, ask, own)
     rows = _rows(snapshot, catalogue, [each.ids for each, _ in found])
     weights = snapshot.weights
     out = []

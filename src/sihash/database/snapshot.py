@@ -52,14 +52,16 @@ class Snapshot:
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names of these items are
         self.root = root
-        self.meta = catalogue.meta
         self._ranker: Ranker | None = None
         self._making = Lock()
         self._matching: dict[tuple[int, str], Array] = {}
-        self.state = read_state(root, catalogue, before, undoing)
+        with catalogue.snapshot():  # all of one moment: other features change all of it
+            self.meta = catalogue.meta
+            self.state = read_state(root, catalogue, before, undoing)
+            hash_file = catalogue.file_of_version("hash", self.version)
+            sketcher_file = catalogue.file_of_kind("sketcher")
         self.places, self.classes = Places(self.state.segments), self.state.labels
-        hash_file = catalogue.file_of_version("hash", self.version)
-        self.sketcher = Sketcher.from_array(files.load_array(root, catalogue.file_of_kind("sketcher")))
+        self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = HashFunctions.from_file(root / hash_file.path)
         self._hash_path = root / hash_file.path
@@ -249,10 +251,11 @@ class Snapshot:
                 ranker.index.replace(segment.ids[rows], segment.codes[rows])
             if near is not None:
                 near.replace(segment.ids[rows], codes_and_sketches(segment, rows))
-        for segment, rows in change.came:
-            ranker.index.add(segment.ids[rows], segment.codes[rows])
+        if change.came:  # all at once: an index need not be laid out again for each
+            ids = np.concatenate([segment.ids[rows] for segment, rows in change.came])
+            ranker.index.add(ids, np.concatenate([segment.codes[rows] for segment, rows in change.came]))
             if near is not None:
-                near.add(segment.ids[rows], codes_and_sketches(segment, rows))
+                near.add(ids, np.concatenate([codes_and_sketches(*each) for each in change.came]))
 
 
 class Reader:

@@ -16,7 +16,7 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
-from sihash.database.describing import Describer, Features, read_ahead
+from sihash.database.describing import SHORT, Describer, Features, read_ahead
 from sihash.database.intake import Intake
 from sihash.datasets import Reject, arrow
 from sihash.datasets.dataset import Collection
@@ -28,6 +28,7 @@ from sihash.kernel import Middle, row_blocks
 from sihash.labels import several
 from sihash.store.columns import Table, make_table
 from sihash.store.errors import DatabaseError
+from sihash.store.files import release
 from sihash.store.ids import plain_ids
 from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
 from sihash.store.scratch import Scratch
@@ -120,7 +121,8 @@ class VectorSource(Source):
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         for rows in row_blocks(len(self.X), rows_of(self.width)):
             with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
-                X = np.ascontiguousarray(self.X[rows], dtype=np.float32)
+                X = np.array(self.X[rows], dtype=np.float32, order="C")
+            release(self.X)
             good = np.isfinite(X).all(axis=1)
             self.middle = self.middle or Middle.of(X)
             wrong = dict.fromkeys(np.flatnonzero(~good).tolist(), "a vector with NaN or infinite numbers")
@@ -160,7 +162,7 @@ class ImageSource(Source):
 
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         describer = self._describer = Describer(self.features, self.thumbnails, len(self))
-        if self.notes_in is not None:
+        if self.notes_in is not None and len(self) > SHORT:
             self._notes = describer.noted_in(self.notes_in)
         start = 0
         for chunk, contents in read_ahead(self.images):

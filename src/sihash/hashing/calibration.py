@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 
 from sihash._typing import Array
+from sihash.logistic import expit, log_expit, log_softmax, softmax
 
 
 def second_stage(H: Array, W: Array) -> Array:

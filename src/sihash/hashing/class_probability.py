@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_softmax, softmax
 
 from sihash._typing import Array
 from sihash.hashing.class_sample import class_sizes, joined, rows_at, strides
+from sihash.logistic import log_softmax, softmax
 from sihash.svm.blocks import Block, RowBlocks
 
 MARGIN_ROWS, MARGIN_ROWS_PER_CLASS = (

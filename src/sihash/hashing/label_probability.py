@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from sihash._typing import Array
 from sihash.hashing.class_probability import clipped, margin_proba, margin_scores
+from sihash.logistic import expit
 from sihash.threads import map_threads
 
 N_LABEL_ROWS = 20_000  # rows to learn from: labels are rare

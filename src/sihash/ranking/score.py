@@ -25,9 +25,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
 
 from sihash._typing import Array
+from sihash.logistic import log_softmax
 
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
 VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import log_softmax
 
 from sihash._typing import Array
+from sihash.logistic import log_softmax
 from sihash.ranking.score import (
     FLOOR,
     Candidates,

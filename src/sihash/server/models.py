@@ -217,6 +217,7 @@ class InfoAnswer:
     ``thumbnails`` says whether small pictures are stored, ``read_only`` whether the service refuses to
     change anything; ``columns`` are the kinds of columns by name:
     "number", "text", "true or false". ``title`` is the column that the page shows as the title of an item.
+    ``about_features`` is a line on what describes images, its origin and licence.
     """
 
     name: str
@@ -229,6 +230,7 @@ class InfoAnswer:
     read_only: bool
     width: int
     features: str
+    about_features: str
     index: str
     ranks: list[str]
     rank: str

@@ -17,6 +17,7 @@ from PIL import Image
 from sihash.database import Database
 from sihash.database.answers import RANKS, Label
 from sihash.features import BadImage
+from sihash.features.extract import about
 from sihash.server.metrics import Metrics
 from sihash.server.models import ClassCount, InfoAnswer, SearchOptions
 from sihash.server.reports import ReportCache, diagnosis, evaluation, map_of_items
@@ -50,10 +51,12 @@ class Service:
         self._before_update = ReportCache(settings.database, lambda _: self.database.before_update())
         self._titles = Titles(self.database, settings.title)
         self._writers = ThreadPoolExecutor(settings.limits.writers, "writer")
-        # How small a side may become while an image is decoded: as the database itself would have it.
-        features = self.database.features
-        self.holds_images = features.name != "none"
-        self.at_least = features.extractor().at_least if self.holds_images else None
+        self.holds_images = self.database.features.name != "none"
+
+    @property
+    def at_least(self) -> int | None:
+        """How small a side may become while an image is decoded: as the database itself would have it."""
+        return self.database.features.extractor().at_least if self.holds_images else None
 
     async def close(self) -> None:
         self.updates.stop()
@@ -78,6 +81,7 @@ class Service:
             read_only=self.settings.read_only,
             width=info["n_features"],
             features=info["features"].partition(":")[0],
+            about_features=about(info["features"]),
             index=info["index"]["kind"],
             ranks=list(RANKS),
             rank=info["rank"],

@@ -26,7 +26,7 @@ from sihash.store.segments import Segment
 WRITER, WAITING, UPDATER = "writer.lock", "waiting.lock", "update.lock"
 LOCKS = (WRITER, WAITING, UPDATER)
 SCRATCH = "described-*.part"  # results of unfinished work (`sihash.store.scratch`) in a database's folder
-_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
+_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|mapped|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
 class Writer:
@@ -163,10 +163,7 @@ class Writer:
         no_codes = np.empty((len(rows), 0), dtype=np.uint8)
         alive = np.ones(len(rows), dtype=bool)
         operations = np.broadcast_to(np.int64(operation), len(rows))
-        segment = Segment(self.root, number, operations, rows.copy(), vectors, no_codes, alive)
-        # Just written: there is nothing to check yet.
-        segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
-        return segment
+        return Segment(self.root, number, operations, rows.copy(), vectors, no_codes, alive)
 
     def write_rows(self, segment: Segment) -> None:
         """Write what is known of each item of a new segment."""

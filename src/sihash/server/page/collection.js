@@ -34,7 +34,8 @@ function setInfo(value) {
   $("no-classes").hidden = info.classes.length > 0;
   $("find-class").hidden = info.classes.length <= MANY;
   $("balance-card").hidden = !info.n_items;
-  $("add").hidden = !info.holds_images;
+  $("add").hidden = $("about-features").hidden = !info.holds_images;
+  $("about-features").textContent = `Photos are described by ${info.about_features}.`;
   showClasses();
   browse();
   if (!$("view-collection").hidden) showBalance();

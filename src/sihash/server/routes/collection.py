@@ -34,11 +34,14 @@ SHOWN_FORMATS = {
     b"BM": "image/bmp",
 }
 Where = Annotated[WhereText | None, Query(description="Only items that match these conditions on columns.")]
+NONE_KEPT = {
+    204: {"description": "The item exists, but has no such picture"},
+    304: {"description": "The picture is the one that the asker has (`If-None-Match`)"},
+}
 Text = Annotated[
     WhereText | None,
     Query(description="Only items that hold this text in their id, their name or a column of texts."),
 ]
-NONE_KEPT = {204: {"description": "The item exists, but has no such picture"}}
 THUMBNAIL_ANSWER = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
 ORIGINAL = {
     200: {"content": {kind: {} for kind in SHOWN_FORMATS.values()}, "description": "The file"},
@@ -170,7 +173,7 @@ def _with_file(
 async def thumbnail(request: Request, id: ItemId) -> Response:
     """A small picture of an item; 204 if none is stored."""
     found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "thumbnail")
-    return _picture(found, data, "image/jpeg")
+    return _picture(request, found, data, "image/jpeg")
 
 
 @router.get(
@@ -182,12 +185,14 @@ async def original(request: Request, id: ItemId) -> Response:
     """The original file of an item; 204 if it is missing, altered, or not shown by browsers."""
     found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "original")
     kind = next((kind for start, kind in SHOWN_FORMATS.items() if (data or b"").startswith(start)), None)
-    return _picture(found, data if kind else None, kind or "")
+    return _picture(request, found, data if kind else None, kind or "")
 
 
-def _picture(item: Item, data: bytes | None, kind: str) -> Response:
+def _picture(request: Request, item: Item, data: bytes | None, kind: str) -> Response:
+    """A picture, which browsers keep, and ask each time whether it is still that of the item."""
     if data is None:
         return Response(status_code=204)
-    # The number of an item is never given twice; under an id of the user another picture may come.
-    age = 3600 if isinstance(item.id, int) else 60
-    return Response(data, media_type=kind, headers={"cache-control": f"private, max-age={age}"})
+    headers = {"cache-control": "private, no-cache", "etag": f'"{item.sha256}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=kind, headers=headers)
