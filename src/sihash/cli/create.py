@@ -18,6 +18,7 @@ from sihash.cli.options import (
     Size,
     Std,
     Tensor,
+    Vectors,
     emit_added,
     feature_names,
     feature_options,
@@ -70,6 +71,7 @@ def create(
     tensor: Tensor = None,
     labels: Labels = None,
     id_column: IdColumn = None,
+    vectors: Vectors = None,
     columns: Columns = None,
     index: Annotated[
         str,
@@ -99,7 +101,8 @@ def create(
 
     Reads the collection, learns codes from its labels, and encodes it.
 
-    Files that cannot be used are listed on stderr; the exit code is then 3.
+    Files that cannot be used are listed on stderr; the exit code is then 3. If it is stopped while it
+    describes photos, the same command goes on where it was.
 
     Example: sihash create DB photos/
 
@@ -117,6 +120,7 @@ def create(
             labels,
             ids=id_column,
             columns=columns,
+            vectors=vectors,
             n_bits=bits,
             n_anchors=anchors,
             features=features,
