@@ -308,7 +308,7 @@ class Database:
         try:
             return self._read(lambda snapshot: summary.in_one_line(self.path, snapshot))
         except DatabaseError as error:
-            return f"<Database {str(self.path)!r}: {error}>"
+            return f"<Database: {error}>"
 
     def _repr_html_(self) -> str | None:
         with suppress(DatabaseError):

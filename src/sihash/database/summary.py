@@ -50,7 +50,8 @@ def _learned(snapshot: Snapshot) -> str:
     by = snapshot.log.learned(snapshot.version)
     what = "made" if by.kind == "create" else "last update"
     n = by.details["n_training"]
-    return f"Version {snapshot.version}, {what} {by.at}, learned from {n:,} items."
+    when = by.at[:16].replace("T", " ")  # of UTC
+    return f"Version {snapshot.version}, {what} {when} UTC, learned from {n:,} items."
 
 
 def _advice(n_waiting: int) -> str:
