@@ -52,7 +52,7 @@ def query(folder: Path, args: argparse.Namespace) -> None:
     X, y = made_vectors(args.items)
     db = Database.create(folder / "query", X, y, training_rows=3000, **PARAMS)
     hasher = SIH.load(next((folder / "query" / "models").glob("*.hash-*")))
-    index = open_index("faiss", PARAMS["n_bits"])
+    index = open_index("exact", PARAMS["n_bits"])
     index.add(
         np.arange(len(X)),
         np.concatenate([hasher.transform(X[k : k + 50_000]) for k in range(0, len(X), 50_000)]),

@@ -28,7 +28,6 @@ from sihash.codes import n_bytes
 from sihash.datasets import Dataset
 from sihash.evaluation.alternatives import linear_discriminants
 from sihash.index import ScanIndex
-from sihash.index.faiss_index import FaissIndex
 from sihash.ranking import RANKS
 
 N_QUERIES = 100
@@ -100,12 +99,6 @@ def speed(args: argparse.Namespace) -> None:
         flat = faiss.IndexBinaryFlat(8 * n_bytes(args.bits))
         flat.add(codes)
         beside(f"{name}, flat", filled(ScanIndex(args.bits), codes), flat, queries, args.repeats)
-        lists = filled(FaissIndex(args.bits, exact_up_to=args.items // 2), codes)
-        about = lists.describe()
-        if about["kind"] == "exact":
-            print(f"{name}, lists: none, they would miss too much")
-        else:
-            beside(f"{name}, lists {about}", lists, lists._lists, queries, args.repeats)
     small = filled(ScanIndex(args.bits), learned[:100])
     (overhead,) = best_of(50, partial(small.search, learned[:1], K))
     print(f"a single query over 100 codes: {1e6 * overhead:.0f} µs")

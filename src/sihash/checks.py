@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ EQUAL = 1e-24  # of the squares of all numbers: rows that differ by less are equ
 
 def check_real(X: Any, what: str = "X") -> None:
     """Refuse arrays that numpy would turn into other numbers without a word: masked, complex, of text."""
-    if isinstance(X, np.ma.MaskedArray) and (n := int(np.ma.getmaskarray(X).sum())):
+    is_masked = "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray)  # not imported to look
+    if is_masked and (n := int(np.ma.getmaskarray(X).sum())):
         raise ValueError(
             f"{what} has {n:,} masked cells; leave their rows out, or fill the cells with X.filled(0)."
         )

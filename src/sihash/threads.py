@@ -10,6 +10,7 @@ item is handed over, and nobody has to be woken for each.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -25,10 +26,14 @@ _pool: ContextVar[ThreadPoolExecutor | None] = ContextVar("sihash_pool", default
 _team_size: ContextVar[int] = ContextVar("sihash_team_size", default=1)
 
 
-@cache
 def _blas() -> Any:
-    """What limits the threads of every BLAS here. Found when first needed: scipy takes its time to import."""
-    import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which has to be known to be limited)
+    """What limits the threads of every BLAS here."""
+    return _controller("scipy.linalg" in sys.modules)
+
+
+@cache
+def _controller(with_scipy: bool) -> Any:
+    """scipy brings a BLAS of its own, which has to be known to be limited; searches do without it."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")

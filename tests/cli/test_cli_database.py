@@ -23,7 +23,9 @@ from sihash.store.locks import locked
 from sihash.store.writer import UPDATER, WRITER
 
 # What the first use after installation may say first.
-COMPILING = "Compiling code for its first use after installation; this takes a few seconds.\n"
+COMPILING = (
+    "Compiling the inner loops of sihash for their first use after installation; this takes a few seconds.\n"
+)
 SMALL = ["--bits", "8", "--anchors", "10", "--features", "pixels"]
 
 
@@ -505,8 +507,12 @@ def test_errors_load_nothing_heavy(tmp_path, template):
 
 def test_only_learning_from_scratch_takes_scikit_learn(place, query):
     db = place / "db"
-    for arguments in [("search", db, query), ("info", db), ("remove", db, 0), ("update", db), ("undo", db)]:
+    for arguments in [("info", db), ("remove", db, 0), ("update", db), ("undo", db)]:
         assert not {"sklearn", "pandas", "faiss", "fastapi"} & set(eval(loaded_by(*arguments)))
+
+
+def test_a_search_loads_no_compiler(place, query):
+    assert loaded_by("search", place / "db", query) == "[]"
 
 
 def test_the_version():
@@ -579,7 +585,6 @@ def test_without_extras(place, query):
         ("", "update", database),
         ("service", "serve", database),
         ("parquet", "export", database, place / "x.parquet"),
-        ("database", "create", other, place / "first", "--index", "faiss"),
         ("onnx", "create", other, place / "first", "--features", "onnx:x.onnx"),
     ]
     script = (
@@ -635,3 +640,20 @@ def test_several_labels_from_end_to_end(tmp_path):
     assert more[0] == 0
     with Database(db) as opened:
         assert opened.items(limit=100)[-1].labels == ("b", "new")
+
+
+def test_the_column_of_vectors_is_named_and_told(tmp_path):
+    from pyarrow import parquet, table
+
+    rows = np.random.RandomState(0).normal(size=(40, 4))
+    columns = {"a": rows.tolist(), "b": rows[:, :2].tolist(), "label": [k % 2 for k in range(40)]}
+    parquet.write_table(table(columns), tmp_path / "t.parquet")
+    create = ["create", str(tmp_path / "db"), str(tmp_path / "t.parquet"), "--anchors", "10", "--bits", "8"]
+    refused = CliRunner().invoke(app, create)
+    assert refused.exit_code == 1
+    assert "has 2 columns of number lists (a, b)" in refused.stderr
+    made = CliRunner().invoke(app, [*create, "--vectors", "b"])
+    assert made.exit_code == 0, made.stderr
+    assert "vectors from b, labels from label, left out: a" in made.stdout
+    with Database(tmp_path / "db") as database:
+        assert database.info()["n_features"] == 2

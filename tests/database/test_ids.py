@@ -493,10 +493,8 @@ def test_a_column_that_came_by_mistake_goes_with_its_addition(shop):
     assert shop.item("x").columns == {"other": "a"}
 
 
-@pytest.mark.parametrize("index", ["exact", "faiss", "auto"])
-def test_a_filter_holds_on_every_index(folder, index):
-    params = {**small.PARAMS, "index": index}
-    with Database.create(folder / "db", X, Y, ids=IDS, columns=COLUMNS, **params) as db:
+def test_a_filter_holds(folder):
+    with Database.create(folder / "db", X, Y, ids=IDS, columns=COLUMNS, **small.PARAMS) as db:
         for where in ("price < 20", "price >= 3 and price < 9", "colour = 'red'"):
             expected = [item.id for item in db.items(limit=1000, where=where)]
             assert 0 < len(expected) < len(X)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sihash.codes import hamming, pack, sign
-from sihash.hashing.class_model import log_softmax
 from sihash.index import ScanIndex
+from sihash.logistic import log_softmax
 from sihash.ranking import RANKS, Ranker, Sketcher, Weights, check_rank, nearness
 from sihash.ranking.ranker import N_CANDIDATES, Query
 from sihash.ranking.score import ItemLabels
@@ -50,10 +50,8 @@ class Collection:
             return log_softmax(-np.abs(margins @ np.ones((BITS, K)) / 9 - np.arange(K)))
 
         def cosines(query, ids):
-            out = np.empty(len(ids))
             towards = nearness.direction(query, self.sketcher.mean)
-            nearness.cosines(self.X, rows(ids), self.sketcher.mean, towards, out)
-            return out
+            return nearness.cosines(self.X[rows(ids)], self.sketcher.mean, towards)
 
         return Ranker(
             index=index,
@@ -208,11 +206,9 @@ def test_names():
 
 def test_cosines_of_vectors_without_a_direction():
     X = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
-    mean, out = np.array([1.0, 2.0], np.float32), np.empty(2)
-    nearness.cosines(X, np.arange(2), mean, nearness.direction(X[0], mean), out)
-    np.testing.assert_array_equal(out, [1, 0])
-    nearness.cosines(X, np.arange(2), mean, nearness.direction(X[1], mean), out)
-    np.testing.assert_allclose(out, [0, 1])
+    mean = np.array([1.0, 2.0], np.float32)
+    np.testing.assert_array_equal(nearness.cosines(X, mean, nearness.direction(X[0], mean)), [1, 0])
+    np.testing.assert_allclose(nearness.cosines(X, mean, nearness.direction(X[1], mean)), [0, 1])
 
 
 def test_sketches_keep_angles():

@@ -18,6 +18,7 @@ from sihash.cli.options import (
     Size,
     Std,
     Tensor,
+    Vectors,
     emit_added,
     feature_names,
     feature_options,
@@ -28,7 +29,7 @@ from sihash.cli.output import ProgressKind, phase_bars
 
 
 def _indexes(incomplete: str) -> list[str]:
-    return [name for name in ("auto", "exact", "faiss", "milvus+http://") if name.startswith(incomplete)]
+    return [name for name in ("exact", "milvus+http://") if name.startswith(incomplete)]
 
 
 DEFAULT_TRAINING_ROWS = 100_000  # as in `sihash.hashing.training_sample`, without the import
@@ -70,15 +71,15 @@ def create(
     tensor: Tensor = None,
     labels: Labels = None,
     id_column: IdColumn = None,
+    vectors: Vectors = None,
     columns: Columns = None,
     index: Annotated[
         str,
         typer.Option(
-            help="How codes are searched: exact, faiss or milvus+http://host:port/name. auto is exact up to "
-            "two million items.",
+            help="Where codes are searched: exact, in this process, or milvus+http://host:port/name.",
             autocompletion=_indexes,
         ),
-    ] = "auto",
+    ] = "exact",
     training_rows: Annotated[
         str, typer.Option(help="Learn from at most this many items, a fair sample of each class; or all.")
     ] = str(DEFAULT_TRAINING_ROWS),
@@ -100,7 +101,8 @@ def create(
 
     Reads the collection, learns codes from its labels, and encodes it.
 
-    Files that cannot be used are listed on stderr; the exit code is then 3.
+    Files that cannot be used are listed on stderr; the exit code is then 3. If it is stopped while it
+    describes photos, the same command goes on where it was.
 
     Example: sihash create DB photos/
 
@@ -118,6 +120,7 @@ def create(
             labels,
             ids=id_column,
             columns=columns,
+            vectors=vectors,
             n_bits=bits,
             n_anchors=anchors,
             features=features,

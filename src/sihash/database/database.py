@@ -13,26 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import numpy as np
 
 from sihash._typing import Array, Progress
 from sihash.checks import check_count
-from sihash.database import (
-    comparing,
-    doctor,
-    evaluating,
-    exporting,
-    inspecting,
-    mapping,
-    merging,
-    operations,
-    searching,
-    summary,
-    text_search,
-    updating,
-)
+from sihash.database import exporting, merging, operations, searching, summary, text_search, updating
 from sihash.database.answers import (
     AddReport,
     Bits,
@@ -51,28 +38,32 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
-from sihash.database.confusions import with_confusions
 from sihash.database.describing import Features
-from sihash.database.findings import Diagnosis
+from sihash.database.inspection import doctor, evaluating, inspecting, mapping
+from sihash.database.inspection.confusions import with_confusions
+from sihash.database.inspection.findings import Diagnosis
+from sihash.database.inspection.mapping import Layout, Map
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.mapping import Layout, Map
 from sihash.database.progress import watched
 from sihash.database.result_tables import Answers, Items
 from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
-from sihash.evaluation import Comparison
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
 from sihash.labels import several
 from sihash.store import files
+from sihash.store.backup import Copied, back_up, restore
 from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.store.ids import ids_of_numbers, of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
 from sihash.store.log import LEARNS
+
+if TYPE_CHECKING:
+    from sihash.evaluation import Comparison
 
 Result = TypeVar("Result")
 
@@ -173,7 +164,7 @@ class Database:
         n_anchors: int = 1000,
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
-        index: str = "auto",
+        index: str = "exact",
         thumbnails: bool = True,
         training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
@@ -215,7 +206,7 @@ class Database:
             How images become vectors, with ``feature_options``; "auto" is the network efficientnet-lite2 if
             the extra ``photos`` is installed, otherwise gist.
         index : str
-            A name for `sihash.index.open_index`; "auto" scans all codes, and uses FAISS above two million.
+            "exact", codes in this process, or the URL of an index on a Milvus server (docs/search.md).
         thumbnails : bool
             Keep small pictures for showing results.
         training_rows : int or "all"
@@ -278,6 +269,13 @@ class Database:
         database.merged_ = report
         return database
 
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], backup: str | os.PathLike[str]) -> Self:
+        """Make a database in a new or empty folder of a backup, a folder or a tar archive, and open it."""
+        root = _as_path(path)
+        restore(_as_path(backup), root)
+        return cls(root)
+
     _layout: Layout | None = None  # of the last map
     created_: AddReport
     merged_: MergeReport
@@ -299,7 +297,7 @@ class Database:
         try:
             return self._read(lambda snapshot: summary.in_one_line(self.path, snapshot))
         except DatabaseError as error:
-            return f"<Database {str(self.path)!r}: {error}>"
+            return f"<Database: {error}>"
 
     def _repr_html_(self) -> str | None:
         with suppress(DatabaseError):
@@ -759,6 +757,8 @@ class Database:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
+        from sihash.database.inspection import comparing  # scipy, which searches have no use for
+
         def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
             return asked, comparing.own_row(snapshot, asked, self.thumbnail), snapshot.n_bytes
@@ -822,13 +822,20 @@ class Database:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""
         self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, _as_path(path)))
 
+    def backup(self, target: str | os.PathLike[str]) -> Copied:
+        """Copy the database to a folder, or bring such a copy up to date: only new files are copied.
+
+        Additions, removals and searches go on meanwhile; updates and compactions wait, and it for them.
+        """
+        return back_up(self.path, _as_path(target))
+
     def verify(self, *, deleted: bool = False) -> list[FileProblem]:
         """Check every file, byte by byte. An empty list means that everything is intact.
 
         With ``deleted``, also check that nothing is left of removed items.
         """
         if deleted:
-            from sihash.database.inspecting import verify_deleted
+            from sihash.database.inspection.inspecting import verify_deleted
 
             return verify_deleted(self.path)
         return inspecting.verify(self.path)

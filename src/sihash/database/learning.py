@@ -21,7 +21,7 @@ from sihash.ranking import Sketcher
 from sihash.store import files
 from sihash.store.catalogue import Catalogue
 from sihash.store.errors import DatabaseError
-from sihash.store.files import MODELS_FOLDER, Written
+from sihash.store.files import MODELS_FOLDER, MappedArray, Written
 from sihash.store.labels import LabelTable
 from sihash.store.segments import Places, Segment
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sihash.hashing.training import Training as Learner
 
 SAMPLE = "sample"  # the kind of file that holds training vectors
+SAMPLE_SHARE = 0.1  # of the items: when more are learned from, their vectors are not kept twice
 ENCODED_ROWS = 1 << 15  # hashed at a time
 LEARNED = np.dtype([("id", "<i8"), ("class", "<i4")])
 ROUNDS = 5  # that learning may take, unless its settings say so
@@ -129,10 +130,10 @@ def update(learner: Learner, X: Array, training: Training, learned: Array) -> tu
         raise DatabaseError(f"The hash functions cannot be updated: {error}") from error
 
 
-# Where items are more than training rows, those rows lie scattered over all segments, and a segment is
-# checked whole before the first of its vectors is used. So the vectors of the training rows are also kept
-# together, in one file: a sample, written again when it is missing or has become too old. As the vector of an
-# item never changes, a sample written by any version is right for every other.
+# Where items are many more than training rows, those rows lie scattered over all segments, a page or more of
+# the disk for each. So their vectors are also kept together, in one file: a sample, written again when it is
+# missing or has become too old. As the vector of an item never changes, a sample written by any version is
+# right for every other.
 
 
 def sample_type(width: int) -> np.dtype:
@@ -143,11 +144,11 @@ def training_vectors(root: Path, catalogue: Catalogue, places: Places, ids: Arra
     """Vectors of items (ids ascending), from the copy where it has them, else from the segments."""
     kept = _sample(root, catalogue)
     if kept is None:
-        return places.vectors(ids, width)
+        return places.vectors(ids, width, release=True)
     X = np.empty((len(ids), width), dtype=np.float32)
     there = np.isin(ids, kept["id"])
     X[there] = kept["vector"][np.searchsorted(kept["id"], ids[there])]
-    X[~there] = places.vectors(ids[~there], width)
+    X[~there] = places.vectors(ids[~there], width, release=True)
     return X
 
 
@@ -155,22 +156,22 @@ def write_sample_if_needed(
     root: Path, catalogue: Catalogue, version: int, ids: Array, X: Array, n_items: int, share: float
 ) -> Written | None:
     """A new sample of the rows that a version was learned from, if there is none with a ``share`` of them."""
-    if len(ids) >= n_items:
-        return None  # everything is learned from: the segments hold it already
+    if len(ids) > SAMPLE_SHARE * n_items:
+        return None  # the segments are soon read
     kept = _sample(root, catalogue)
     if kept is not None and np.isin(ids, kept["id"]).mean() >= share:
         return None
     rows = np.empty(len(ids), dtype=sample_type(X.shape[1]))
     rows["id"], rows["vector"] = ids, X
-    name = files.unique_name(f"{files.MODELS_FOLDER}/{version:06d}.{SAMPLE}", "npy")
-    return files.write_array(root, name, rows.shape, rows.dtype, [rows])
+    name = files.unique_name(f"{files.MODELS_FOLDER}/{version:06d}.{SAMPLE}", files.MAPPED)
+    return files.write_mapped(root, name, rows.shape, rows.dtype, [rows])
 
 
 def _sample(root: Path, catalogue: Catalogue) -> Array | None:
     """The copy, every byte checked; None where there is none, or somebody took it away."""
     for _, _, _, file in catalogue.files("kind = ?", (SAMPLE,)):
         if (root / file.path).exists():
-            return files.map_array(root, file)
+            return np.asarray(MappedArray(root, file))
     return None
 
 

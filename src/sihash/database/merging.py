@@ -32,7 +32,7 @@ from sihash.store.segments import Segment
 from sihash.store.writer import Writer, new_folder, writing
 
 SERVED = "milvus+"  # before an index on a server, which two databases must not share
-OWN_INDEX = "faiss"
+OWN_INDEX = "exact"
 
 
 def merge(root: Path, first: Snapshot, second: Snapshot, progress: Progress) -> MergeReport:

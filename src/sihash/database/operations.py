@@ -35,7 +35,7 @@ from sihash.database.sources import ImageSource, Source, VectorSource
 from sihash.database.updating import UpdatePolicy, training_ids
 from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
-from sihash.kernel import Middle, mean_of_rows, row_blocks
+from sihash.kernel import MIDDLE_ROWS, Middle, mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
 from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store import compaction, segments
@@ -48,9 +48,9 @@ from sihash.store.labels import LabelTable, joined_labels, label_set
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
 from sihash.store.writer import (
-    SCRATCH,
     UPDATER,
     Writer,
+    delete_scratch,
     disk_errors_told,
     new_folder,
     sweep,
@@ -95,15 +95,15 @@ def create(
         new = [_with_file(writer, segment) for segment in new]
         width = new[0].vectors.shape[1]
         places = Places(new)
-        sketcher = Sketcher.made(mean_of(new))
-        _write_rows(writer, new, sketcher)
         training, n_labelled = _training(writer.catalogue, training_rows)
         hasher.set_params(n_bits=n_bits or n_bits_for(training.n_labels))
         whole = source.in_memory() if isinstance(source, VectorSource) else None
         if whole is not None and len(whole) == len(training.ids):
             X = whole
         else:
-            X = places.vectors(training.ids, width)
+            X = places.vectors(training.ids, width, release=True)
+        sketcher = Sketcher.made(mean_of_rows(X))
+        write_rows(writer, new, sketcher)
         learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, sketcher, progress)
         meta |= {
             "format": FORMAT,
@@ -121,8 +121,12 @@ def create(
 
 def about_vectors(new: list[Segment]) -> dict[str, Any]:
     """What a database says of all its vectors."""
-    vectors = [segment.vectors for segment in new]
-    return {"width": vectors[0].shape[1], "usual_distance": Middle.of(*vectors).usual}
+    step = -(-sum(len(segment.ids) for segment in new) // MIDDLE_ROWS)
+    some = []
+    for segment in new:
+        some.append(np.array(segment.vectors[::step]))
+        segment.release()
+    return {"width": some[0].shape[1], "usual_distance": Middle.of(*some).usual}
 
 
 def learn_version(
@@ -250,22 +254,18 @@ def _with_file(writer: Writer, segment: Segment) -> Segment:
     return written
 
 
-def _write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
+def write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
     """Sketch the vectors of new segments and write their rows."""
     for segment in new:
         segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
         writer.write_rows(segment)
+        segment.release()
 
 
 def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     """Sketches of the vectors of a segment, a few thousand at a time."""
     parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
     return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
-
-
-def mean_of(new: list[Segment]) -> Array:
-    """The mean of the vectors of all segments."""
-    return mean_of_rows(*(segment.vectors for segment in new))
 
 
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
@@ -315,6 +315,7 @@ def _encode(writer: Writer, new: list[Segment], encoder: Encoder, version: int, 
         progress("encoding", k / len(new))
         segment.codes = encoder.codes(segment)
         writer.write_codes(segment.number, version, segment.codes)
+        segment.release()
     progress("encoding", 1.0)
 
 
@@ -433,7 +434,7 @@ class _Group:
             return writer.catalogue.rollback()
         encoder = Encoder(snapshot.hasher)
         written = [segment for segment in self.new if segment.number]
-        _write_rows(writer, written, snapshot.sketcher)
+        write_rows(writer, written, snapshot.sketcher)
         _encode(writer, written, encoder, version, progress)
         if len(written) < len(self.new):
             last = segments.joined_in_memory([segment for segment in self.new if not segment.number])
@@ -590,7 +591,7 @@ def compact(reader: Reader) -> CompactReport:
     root = reader.root
     with (
         disk_errors_told(root),
-        locked(root / UPDATER, "is updating it"),
+        locked(root / UPDATER, "is updating or copying it"),
         writing(root, updating=True, patience=reader.patience) as writer,
     ):
         with reader.newest() as snapshot:
@@ -603,6 +604,5 @@ def compact(reader: Reader) -> CompactReport:
             writer.commit("compact", state.version, {"n_dropped": n_dropped})
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
-        for path in root.glob(SCRATCH):
-            path.unlink(missing_ok=True)
+        delete_scratch(root)
     return CompactReport(n_dropped, len(state.segments), n_after)

@@ -58,9 +58,7 @@ def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
     out = np.empty(len(ids))
     towards = nearness.direction(query, mean)
     for segment, found, rows in places.find_all(ids):
-        part = np.empty(len(rows))
-        nearness.cosines(np.asarray(segment.vectors), rows, mean, towards, part)
-        out[found] = part
+        out[found] = nearness.cosines(segment.vectors[rows], mean, towards)
     return out
 
 

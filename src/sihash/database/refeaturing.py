@@ -19,14 +19,14 @@ from sihash.database.answers import UpdateReport
 from sihash.database.describing import Described, Describer, Features, read_ahead
 from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import ImageSource, open_source
-from sihash.kernel import row_blocks
+from sihash.kernel import mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
 from sihash.store import compaction, files, segments
 from sihash.store.columns import joined
 from sihash.store.errors import DatabaseError
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
-from sihash.store.writer import UPDATER, Writer, disk_errors_told, sweep, writing
+from sihash.store.writer import UPDATER, Writer, delete_scratch, disk_errors_told, sweep, writing
 
 
 @operations.in_turn
@@ -53,6 +53,7 @@ def refeature(reader: Reader, features: Features, source: Any, progress: Progres
             report = _switch(writer, snapshot, features, describer, contents, progress)
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
+        delete_scratch(root)  # what is noted of others by the features of before
     return report
 
 
@@ -125,14 +126,12 @@ def _switch(
     width = len(_noted(describer, next(iter(contents.values())))[0])
     new = _new_segments(writer, snapshot, describer, contents, width)
     compaction.delete_segments(catalogue, [segment.number for segment in state.segments])
-    sketcher = Sketcher.made(operations.mean_of(new))
-    for segment in new:
-        segment.rows["sketch"] = operations.sketch_all(sketcher, segment.vectors)
-        writer.write_rows(segment)
     places, classes = Places(new), snapshot.places.live_classes()
     ids, budget = places.live_ids(), snapshot.meta["training_rows"]
     training = learning.training_of(ids, classes, snapshot.classes, budget)
-    X = places.vectors(training.ids, width)
+    X = places.vectors(training.ids, width, release=True)
+    sketcher = Sketcher.made(mean_of_rows(X))
+    operations.write_rows(writer, new, sketcher)
     n_labelled = int(np.count_nonzero(classes >= 0))
     learned = operations.learn_version(
         writer, number, new, training, X, n_labelled, snapshot.estimator(), sketcher, progress

@@ -26,7 +26,7 @@ from sihash.ranking.ranker import Query
 from sihash.store.catalogue import Catalogue
 from sihash.store.errors import DatabaseError
 from sihash.store.ids import of_row
-from sihash.threads import map_threads
+from sihash.threads import map_threads, team
 
 DEFAULT_K = 10
 
@@ -133,9 +133,10 @@ def answers(
     own: Array | None = None,
 ) -> list[Answer]:
     """Answers to queries given by their vectors (n × d); ``own`` are items to leave out, one per query."""
-    scores = margins(snapshot, X)
+    with team():  # a BLAS with several threads is late where other programs run
+        scores = margins(snapshot, X)
+        found = find(snapshot, scores, X, ask, own)
     packed = pack(sign(scores))
-    found = find(snapshot, scores, X, ask, own)
     rows = _rows(snapshot, catalogue, [each.ids for each, _ in found])
     weights = snapshot.weights
     out = []

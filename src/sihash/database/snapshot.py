@@ -257,10 +257,11 @@ class Snapshot:
                 ranker.index.replace(segment.ids[rows], segment.codes[rows])
             if near is not None:
                 near.replace(segment.ids[rows], codes_and_sketches(segment, rows))
-        for segment, rows in change.came:
-            ranker.index.add(segment.ids[rows], segment.codes[rows])
+        if change.came:  # all at once: an index need not be laid out again for each
+            ids = np.concatenate([segment.ids[rows] for segment, rows in change.came])
+            ranker.index.add(ids, np.concatenate([segment.codes[rows] for segment, rows in change.came]))
             if near is not None:
-                near.add(segment.ids[rows], codes_and_sketches(segment, rows))
+                near.add(ids, np.concatenate([codes_and_sketches(*each) for each in change.came]))
 
 
 class Reader:

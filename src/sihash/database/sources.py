@@ -28,6 +28,7 @@ from sihash.kernel import Middle, row_blocks
 from sihash.labels import several
 from sihash.store.columns import Table, make_table
 from sihash.store.errors import DatabaseError
+from sihash.store.files import release
 from sihash.store.ids import plain_ids
 from sihash.store.labels import joined_labels, label_set, label_sets, plain_label, printable
 from sihash.store.scratch import Scratch
@@ -120,7 +121,8 @@ class VectorSource(Source):
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         for rows in row_blocks(len(self.X), rows_of(self.width)):
             with np.errstate(over="ignore"):  # beyond float32 is infinite, and rejected
-                X = np.ascontiguousarray(self.X[rows], dtype=np.float32)
+                X = np.array(self.X[rows], dtype=np.float32, order="C")
+            release(self.X)
             good = np.isfinite(X).all(axis=1)
             self.middle = self.middle or Middle.of(X)
             wrong = dict.fromkeys(np.flatnonzero(~good).tolist(), "a vector with NaN or infinite numbers")
@@ -393,7 +395,8 @@ def _looks_like_image(path: Path) -> bool:
     with open(path, "rb") as file:
         head = file.read(12)
     starts = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n")
-    return head.startswith(starts) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
+    in_a_box = (head[:4] == b"RIFF" and head[8:] == b"WEBP") or head[4:8] == b"ftyp"  # WebP; AVIF and HEIC
+    return head.startswith(starts) or in_a_box
 
 
 def _labels_of(collection: Collection, n: int) -> list[LabelSet]:

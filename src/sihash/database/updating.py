@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sihash import evaluation
 from sihash._typing import Array, Progress
 from sihash.database import learning
 from sihash.database.answers import UpdateReport
 from sihash.database.learning import Encoder, Training, write_models
 from sihash.database.ranking import learn_weights
 from sihash.database.snapshot import Reader, Snapshot
-from sihash.evaluation import against_database, leave_one_out
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
 from sihash.store import compaction, files, segments
@@ -101,7 +101,7 @@ def update_database(
     if strategy not in UPDATE_STRATEGIES:
         raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
     root = reader.root
-    with disk_errors_told(root), locked(root / UPDATER, "is updating it", policy.sweep_patience):
+    with disk_errors_told(root), locked(root / UPDATER, "is updating or copying it", policy.sweep_patience):
         snapshot = reader.detached()
         try:
             return _update(snapshot, strategy, compare, policy, progress)
@@ -297,7 +297,7 @@ def _compare(
     compared: dict[str, float] = {}
     for name, own in codes.items():
         same = [other for other in compared if np.array_equal(codes[other], own)]
-        compared[name] = compared[same[0]] if same else leave_one_out(own, labels).mAP
+        compared[name] = compared[same[0]] if same else evaluation.leave_one_out(own, labels).mAP
     differ = np.bitwise_count(codes["passive"] ^ codes[report.strategy])
     changed = float(differ.sum() / max(1, differ.shape[0] * snapshot.n_bits))
     warnings = _new_classes_are_worse(before, version) + _first_classes_were_few(before, version)
@@ -347,7 +347,7 @@ def _old_codes_are_worse(labels: Any, stored: Array, again: Array) -> list[str]:
     if not half:
         return []
     old, new = (
-        against_database(again[:half], labels[:half], codes[half:], labels[half:]).mAP
+        evaluation.against_database(again[:half], labels[:half], codes[half:], labels[half:]).mAP
         for codes in (stored, again)
     )
     if new - old <= PAYS:
@@ -421,7 +421,7 @@ def reencode(reader: Reader, report: UpdateReport, policy: UpdatePolicy, progres
     codes of before and some of now, and the next run goes on with the segments that are left.
     """
     start, root = time.perf_counter(), reader.root
-    with disk_errors_told(root), locked(root / UPDATER, "is updating it", policy.sweep_patience):
+    with disk_errors_told(root), locked(root / UPDATER, "is updating or copying it", policy.sweep_patience):
         snapshot = reader.detached()
         state, catalogue = snapshot.state, snapshot.catalogue
         encoder, version = Encoder(snapshot.hasher), snapshot.version

@@ -31,6 +31,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.kernel import row_blocks
+from sihash.logistic import log_softmax
 from sihash.threads import map_threads
 
 SHRINKAGES = (0.02, 0.1, 0.3, 0.6, 0.8, 0.9)  # of W that are tried; between them log-loss hardly changes
@@ -71,12 +72,6 @@ class Spread:
             return cls(np.full(Z.shape[1], 1 / Z.shape[1]), np.eye(Z.shape[1]))
         variances, axes = np.linalg.eigh(W)
         return cls(np.maximum(variances, 0), axes.astype(np.float32))
-
-
-def log_softmax(scores: Array) -> Array:
-    """Scores (n × K) less the logarithm of what their exponentials sum up to."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
 def sums_of(Z: Array, y: Array, n: int) -> tuple[Array, Array]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sihash._typing import Array
 from sihash.checks import check_count
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
-from sihash.svm.binary import Method
+
+if TYPE_CHECKING:
+    from sihash.svm.binary import Method
 
 LAM_PER_BIT = 1e8  # the paper's λ is this for every bit
 MOST_BITS = 4096

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from sihash._typing import Array
@@ -15,24 +14,13 @@ def direction(x: Array, mean: Array) -> Array:
     return z / length if length > 0 else z
 
 
-@numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def cosines(vectors, rows, mean, query, out):  # type: ignore[no-untyped-def]
-    """Write the cosine of ``query``, a `direction`, to some ``rows`` of ``vectors`` to ``out``.
+def cosines(vectors: Array, mean: Array, query: Array) -> Array:
+    """Cosines of ``query``, a `direction`, to vectors (n × d).
 
-    Read where they lie: a copy of the rows would cost more than the products. Two vectors without a direction
-    are one; others have the cosine 0 to them.
+    Two vectors without a direction are one; others have the cosine 0 to them. Sums row by row: a product of
+    matrices may round equal rows differently, which breaks ties.
     """
-    somewhere = False
-    for e in range(len(query)):
-        somewhere |= query[e] != 0
-    for i in range(len(rows)):
-        x = vectors[rows[i]]
-        product, square = 0.0, 0.0
-        for e in range(len(query)):
-            z = np.float64(x[e]) - np.float64(mean[e])
-            product += z * query[e]
-            square += z * z
-        if square > 0:
-            out[i] = product / np.sqrt(square)
-        else:
-            out[i] = 0.0 if somewhere else 1.0
+    Z = vectors - mean.astype(np.float64)
+    products, squares = np.einsum("ij,j->i", Z, query), np.einsum("ij,ij->i", Z, Z)
+    nowhere = 0.0 if query.any() else 1.0
+    return np.where(squares > 0, products / np.sqrt(np.where(squares > 0, squares, 1)), nowhere)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from sihash._typing import Array
-from sihash.hashing.class_model import log_softmax
+from sihash.logistic import log_softmax
 
 FLOOR = 1e-3  # ε: what a class has of the votes when nobody votes for it
 VOTERS = 5  # of each class; 1 to 10 are as good but for classes of few items

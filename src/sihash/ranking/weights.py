@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sihash._typing import Array
-from sihash.hashing.class_model import log_softmax
+from sihash.logistic import log_softmax
 from sihash.ranking.score import (
     FLOOR,
     Candidates,

@@ -4,17 +4,23 @@ A file is written once, under a name of its own, synced, and never changed. It b
 committed row of the catalogue names it, with its size and SHA-256; until then it is a stray that the next
 writer sweeps away. So there is nothing to rename: SQLite's commit is the only moment at which anything
 happens, and a file must merely be on the disk before it.
+
+Large arrays lie in ``.mapped`` files, which are read where a search needs them: an ``.npy`` file, and behind
+it the SHA-256 of each of its blocks. The catalogue names the SHA-256 of these digests. So a block is checked
+when something in it is first read, and nobody waits for all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import mmap
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +32,9 @@ from sihash.store.errors import CorruptFile
 
 SEGMENTS_FOLDER, MODELS_FOLDER = "segments", "models"
 CHUNK = 1 << 22  # bytes hashed at a time
+BLOCK = 1 << 14  # bytes of a mapped file with a digest of their own
+DIGEST = 32  # bytes of a SHA-256, which processors compute three times as fast as zlib its CRC-32
+MAPPED = "mapped"  # ending of the names of mapped files
 MOST_ORIGINAL_BYTES = 64 << 20  # a larger file of the user is not read into memory only to be looked at
 
 
@@ -63,7 +72,10 @@ disk = Disk()
 
 @dataclass(frozen=True)
 class Written:
-    """A file that was written and synced: its name below the root, and what its bytes must be."""
+    """A file that was written and synced: its name below the root, and what its bytes must be.
+
+    Of a mapped file ``sha256`` is that of the digests at its end.
+    """
 
     path: str
     size: int
@@ -77,36 +89,78 @@ def unique_name(stem: str, ending: str) -> str:
 
 def write_bytes(root: Path, path: str, pieces: Iterable[bytes | memoryview]) -> Written:
     """Write ``pieces`` to a new file and sync it. Its folder is synced by the caller, once for all files."""
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+
+    def hashed() -> Iterator[bytes | memoryview]:
+        for piece in pieces:
+            digest.update(piece)
+            yield piece
+
+    size = _write(root, path, hashed())
+    return Written(path, size, digest.digest())
+
+
+def _write(root: Path, path: str, pieces: Iterable[bytes | bytearray | memoryview]) -> int:
+    """How many bytes were written."""
+    size = 0
     descriptor = disk.create(root / path)
     try:
         for piece in pieces:
             data = memoryview(piece).cast("B")
-            digest.update(data)
             size += len(data)
             while len(data):
                 data = data[disk.write(descriptor, data) :]
         disk.sync(descriptor)
     finally:
         disk.close(descriptor)
-    return Written(path, size, digest.digest())
+    return size
 
 
 def write_array(
     root: Path, path: str, shape: tuple[int, ...], dtype: Any, blocks: Iterable[Array]
 ) -> Written:
     """Write an ``.npy`` file of ``shape`` whose rows come in blocks."""
+    return write_bytes(root, path, _npy(shape, dtype, blocks))
+
+
+def write_mapped(
+    root: Path, path: str, shape: tuple[int, ...], dtype: Any, blocks: Iterable[Array]
+) -> Written:
+    """As `write_array`, for a `MappedArray`."""
+    digests = bytearray()
+    size = _write(root, path, _followed_by_digests(_npy(shape, dtype, blocks), digests))
+    return Written(path, size, hashlib.sha256(digests).digest())
+
+
+def _followed_by_digests(
+    pieces: Iterable[bytes | memoryview], digests: bytearray
+) -> Iterator[bytes | bytearray | memoryview]:
+    """The pieces, and behind them the digest of each block; ``digests`` takes these up."""
+    block, n = hashlib.sha256(), 0  # the block that is being filled, and how many bytes it has
+    for piece in pieces:
+        yield piece
+        data = memoryview(piece).cast("B")
+        while len(data):
+            part, data = data[: BLOCK - n], data[BLOCK - n :]
+            block.update(part)
+            n += len(part)
+            if n == BLOCK:
+                digests += block.digest()
+                block, n = hashlib.sha256(), 0
+    if n:
+        digests += block.digest()
+    yield digests
+
+
+def _npy(shape: tuple[int, ...], dtype: Any, blocks: Iterable[Array]) -> Iterator[bytes | memoryview]:
+    """The bytes of an ``.npy`` file."""
     header = io.BytesIO()
     description = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False}
     np.lib.format.write_array_header_1_0(header, {**description, "shape": shape})
-
-    def pieces() -> Iterable[bytes | memoryview]:
-        yield header.getvalue()
-        for block in blocks:
-            if len(block):
-                yield np.ascontiguousarray(block, dtype=dtype).data.cast("B")
-
-    return write_bytes(root, path, pieces())
+    yield header.getvalue()
+    for block in blocks:
+        if len(block):
+            yield np.ascontiguousarray(block, dtype=dtype).data.cast("B")
 
 
 def write_model(root: Path, path: str, hasher: Any, **options: Any) -> Written:
@@ -131,6 +185,9 @@ def read_checked(root: Path, file: Written) -> bytes:
 
 def check(root: Path, file: Written) -> None:
     """Raise `CorruptFile` unless the file is there, of its size, and every byte as it was written."""
+    if file.path.endswith(MAPPED):
+        MappedArray(root, file).check_all()
+        return
     digest = hashlib.sha256()
     try:
         with open(root / file.path, "rb") as stream:
@@ -149,13 +206,85 @@ def load_array(root: Path, file: Written) -> Array:
     return np.lib.format.read_array(io.BytesIO(read_checked(root, file)), allow_pickle=False)
 
 
-def map_array(root: Path, file: Written) -> Array:
-    """A checked ``.npy`` file, memory-mapped."""
-    check(root, file)
-    try:
-        return np.load(root / file.path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:  # a compaction took it away since
-        raise _missing(root, file) from None
+class MappedArray:
+    """An array whose rows are read from a mapped file, each block of which is checked at its first use."""
+
+    def __init__(self, root: Path, file: Written) -> None:
+        self._root, self._file = root, file
+        try:
+            with open(root / file.path, "rb") as stream:
+                if os.fstat(stream.fileno()).st_size != file.size or not file.size:
+                    raise _altered(root, file)
+                self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:  # or a compaction took it away since
+            raise _missing(root, file) from None
+        n_blocks = -(-file.size // (BLOCK + DIGEST))
+        self._n_bytes = file.size - n_blocks * DIGEST  # before the digests
+        self._digests = self._map[self._n_bytes :]
+        if hashlib.sha256(self._digests).digest() != file.sha256:
+            raise _altered(root, file)
+        self._unchecked = np.ones(n_blocks, dtype=bool)
+        self._check([0])
+        header = io.BytesIO(self._map[:BLOCK])
+        np.lib.format.read_magic(header)
+        self.shape, _, self.dtype = np.lib.format.read_array_header_1_0(header)
+        self._start, self._width = header.tell(), self.dtype.itemsize * int(np.prod(self.shape[1:]))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Rows by a slice, by numbers (≥ 0), or by a mask."""
+        self._check_rows(rows)
+        return self._array[rows]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        self.check_all()
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    @cached_property
+    def _array(self) -> Array:
+        n = int(np.prod(self.shape))
+        return np.frombuffer(self._map, self.dtype, n, self._start).reshape(self.shape)
+
+    def check_all(self) -> None:
+        """Raise `CorruptFile` unless every byte is as it was written."""
+        self._check(np.flatnonzero(self._unchecked).tolist())
+
+    def release(self) -> None:
+        """Give back the memory of the pages that were read; they are read again when they are needed."""
+        _release(self._map)
+
+    def _check_rows(self, rows: Any) -> None:
+        if not self._unchecked.any():
+            return
+        numbers = rows if isinstance(rows, np.ndarray) else np.arange(len(self))[rows]
+        numbers = np.atleast_1d(np.flatnonzero(numbers) if numbers.dtype == bool else numbers)
+        first = (self._start + numbers * self._width) // BLOCK
+        last = (self._start + (numbers + 1) * self._width - 1) // BLOCK
+        touched = np.zeros(len(self._unchecked), dtype=bool)
+        for k in range(int((last - first).max(initial=0)) + 1):
+            touched[np.minimum(first + k, last)] = True
+        self._check(np.flatnonzero(touched & self._unchecked).tolist())
+
+    def _check(self, blocks: list[int]) -> None:
+        with memoryview(self._map) as data:
+            for k in blocks:
+                found = hashlib.sha256(data[k * BLOCK : min((k + 1) * BLOCK, self._n_bytes)]).digest()
+                if found != self._digests[k * DIGEST : (k + 1) * DIGEST]:
+                    raise _altered(self._root, self._file)
+                self._unchecked[k] = False
+
+
+def release(array: Any) -> None:
+    """As `MappedArray.release`, of an array that numpy has mapped; nothing for any other."""
+    if isinstance(array, np.memmap) and not array.flags.writeable:
+        _release(array._mmap)  # type: ignore[attr-defined]
+
+
+def _release(mapped: Any) -> None:
+    if hasattr(mapped, "madvise"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _missing(root: Path, file: Written) -> CorruptFile:

@@ -14,9 +14,9 @@ from sihash._typing import Array
 from sihash.store import files
 from sihash.store.columns import Table, Value, joined, read_table
 from sihash.store.errors import CorruptFile
-from sihash.store.files import Written
+from sihash.store.files import MappedArray, Written
 
-BYTES = 64 << 20  # vectors in one segment: what is checked before the first of them is used
+BYTES = 64 << 20  # vectors in one segment
 
 
 @dataclass(eq=False)
@@ -78,8 +78,13 @@ class Segment:
 
     @cached_property
     def vectors(self) -> Array:
-        """Memory-mapped, after every byte has been checked."""
-        return files.map_array(self.root, self.features)
+        """Mapped: who reads rows has them checked."""
+        return MappedArray(self.root, self.features)  # type: ignore[return-value]  # it gives rows as one does
+
+    def release(self) -> None:
+        """Give back the memory of the vectors that were read."""
+        if isinstance(self.__dict__.get("vectors"), MappedArray):
+            self.__dict__["vectors"].release()
 
 
 def in_memory(root: Path, operations: Array, rows: Array, vectors: Array, columns: Table) -> Segment:
@@ -119,8 +124,8 @@ def rows_of(width: int) -> int:
 def write_vectors(root: Path, number: int, blocks: Sequence[Array]) -> Written:
     """File of the vectors of a new segment."""
     shape = (sum(map(len, blocks)), blocks[0].shape[1])
-    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.vectors", "npy")
-    return files.write_array(root, name, shape, np.float32, blocks)
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.vectors", files.MAPPED)
+    return files.write_mapped(root, name, shape, np.float32, blocks)
 
 
 def write_rows(root: Path, number: int, rows: Array) -> Written:
@@ -189,11 +194,16 @@ class Places:
             out[places] = segment.codes[rows]
         return out
 
-    def vectors(self, ids: Array, width: int) -> Array:
-        """Vectors of items, in the order of ``ids``; of removed ones too, until a compaction drops them."""
+    def vectors(self, ids: Array, width: int, release: bool = False) -> Array:
+        """Vectors of items, in the order of ``ids``; of removed ones too, until a compaction drops them.
+
+        With ``release`` the memory of what was read is given back, segment after segment.
+        """
         out = np.empty((len(ids), width), dtype=np.float32)
         for segment, places, rows in self.find_all(ids):
             out[contiguous(places)] = segment.vectors[contiguous(rows)]
+            if release:
+                segment.release()
         return out
 
     def classes(self, ids: Array) -> Array:

@@ -26,7 +26,8 @@ from sihash.store.segments import Segment
 WRITER, WAITING, UPDATER = "writer.lock", "waiting.lock", "update.lock"
 LOCKS = (WRITER, WAITING, UPDATER)
 SCRATCH = "described-*.part"  # results of unfinished work (`sihash.store.scratch`) in a database's folder
-_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
+UNFINISHED = f".{FILE}.*.part"  # a copy of a catalogue that is being made (`sihash.store.backup`)
+_OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|mapped|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
 class Writer:
@@ -163,10 +164,7 @@ class Writer:
         no_codes = np.empty((len(rows), 0), dtype=np.uint8)
         alive = np.ones(len(rows), dtype=bool)
         operations = np.broadcast_to(np.int64(operation), len(rows))
-        segment = Segment(self.root, number, operations, rows.copy(), vectors, no_codes, alive)
-        # Just written: there is nothing to check yet.
-        segment.vectors = np.load(self.root / vectors.path, mmap_mode="r", allow_pickle=False)
-        return segment
+        return Segment(self.root, number, operations, rows.copy(), vectors, no_codes, alive)
 
     def write_rows(self, segment: Segment) -> None:
         """Write what is known of each item of a new segment."""
@@ -237,7 +235,7 @@ def sweep(root: Path, catalogue: Catalogue, updating: bool, keep: Set[str] = fro
     While an update is at work on files that are not in the catalogue yet, others leave everything.
     """
     try:
-        with nullcontext() if updating else locked(root / UPDATER, "is updating it"):
+        with nullcontext() if updating else locked(root / UPDATER, "is updating or copying it"):
             for path in strays(root, catalogue):
                 if path.relative_to(root).as_posix() not in keep:
                     with suppress(OSError):  # the next writer tries again
@@ -256,6 +254,12 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
         for name in os.listdir(root / folder)
         if f"{folder}/{name}" not in known and _OURS.match(name)
     ]
+
+
+def delete_scratch(root: Path) -> None:
+    """Forget the results of unfinished work."""
+    for path in root.glob(SCRATCH):
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -292,7 +296,7 @@ def _prepare_folder(root: Path) -> None:
     """It is not there yet, empty, or left by an unfinished creation."""
     expected = {SEGMENTS_FOLDER, MODELS_FOLDER, *LOCKS, FILE, f"{FILE}-wal", f"{FILE}-shm"}
     if root.is_dir():
-        expected |= {path.name for path in root.glob(SCRATCH)}
+        expected |= {path.name for form in (SCRATCH, UNFINISHED) for path in root.glob(form)}
     if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):
         raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
     for folder in (root, root / SEGMENTS_FOLDER, root / MODELS_FOLDER):

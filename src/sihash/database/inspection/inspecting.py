@@ -229,7 +229,7 @@ def _copies(root: Path, catalogue: Catalogue, snapshot: Snapshot) -> Iterator[Fi
     used = {segment.number: segment.code_version for segment in snapshot.places.segments}
     for kind, segment, version, file in catalogue.files():
         if kind == learning.SAMPLE:
-            ids = np.load(root / file.path, mmap_mode="r", allow_pickle=False)["id"]
+            ids = np.asarray(files.MappedArray(root, file))["id"]
             if np.isin(ids, snapshot.places.live_ids(), invert=True).any():
                 yield FileProblem(file.path, f"is a copy of vectors, some of removed items; {COMPACT}.")
         elif version is not None and version != (used.get(segment) if kind == "codes" else snapshot.version):
