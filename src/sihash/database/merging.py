@@ -101,7 +101,8 @@ class _Merging:
             self.n_renumbered += len(items)
         items["class"] = self._class_numbers(source, items["class"])
         if not np.array_equal(source.sketcher.to_array(), self.first.sketcher.to_array()):
-            items["sketch"] = sketch_all(self.first.sketcher, segment.vectors[rows])
+            sketches = sketch_all(self.first.sketcher, segment.vectors[rows])
+            items = segments.make_rows(items["id"], items["class"], sketches)
         new = self.writer.new_segment(items, [segment.vectors[rows]])
         self.writer.write_codes(new.number, self.first.version, segment.codes[rows])
         self.writer.add_columns(new, segment.columns.take(rows))
