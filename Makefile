@@ -43,7 +43,8 @@ bench: $(VENV)/ready
 
 # The others, in an hour or two; times mean something on a quiet machine only.
 bench-all: bench
-	$(RUN)python -m benchmarks.incremental --growth --stream
+	$(RUN)python -m benchmarks.incremental --growth
+	$(RUN)python -m benchmarks.incremental --data tiny-imagenet --life
 	$(RUN)python -m benchmarks.protocols split
 	$(RUN)python -m benchmarks.protocols classes
 	$(RUN)python -m benchmarks.protocols stream

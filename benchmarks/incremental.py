@@ -1,11 +1,11 @@
 """Updates beside learning from scratch, on any of four data sets: share of the time, and mAP of both.
 
-``python -m benchmarks.incremental`` prints a row for every kind of change, with all defaults; ``--stream``
-adds 50 updates in a row, ``--growth`` the same change on half and on all of the rows. Times are processor
-time, as shares of a fit from scratch on the final rows, taken right after the update in the same run; only
-these ratios mean anything. Each repeat has a seed of its own, and other classes that come or go: medians of
-the times, means of mAP, and the standard error of the difference. The points of the paper's figures, with
-its parameters, are those of ``python -m sihash.research reproduce incremental``.
+``python -m benchmarks.incremental`` prints a row for every kind of change, with all defaults; ``--life`` a
+life of 100 mixed updates instead, ``--growth`` also the same change on half and on all of the rows. Times
+are processor time, as shares of a fit from scratch on the final rows, taken right after the update in the
+same run; only these ratios mean anything. Each repeat has a seed of its own, and other classes that come or
+go: medians of the times, means of mAP, and the standard error of the difference. The points of the paper's
+figures, with its parameters, are those of ``python -m sihash.research reproduce incremental``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.timing import processor_time
 
 from sihash import SIH
 from sihash._typing import Array
-from sihash.evaluation import leave_one_out
+from sihash.evaluation import against_database, leave_one_out
 
 Change = Callable[[SIH], object]
 Case = tuple[Array, Change, Array]
@@ -90,15 +90,17 @@ def main() -> None:
     parser.add_argument("--solver", default="smooth", choices=["smooth", "ocas"])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--brief", action="store_true", help="small changes and one class only")
-    parser.add_argument("--stream", action="store_true")
+    parser.add_argument("--life", type=int, nargs="?", const=100, metavar="UPDATES")
+    parser.add_argument("--plot", help="file for a picture of --life")
     parser.add_argument("--growth", action="store_true")
     args = parser.parse_args()
     bench = Bench(args)
+    if args.life:
+        life(bench, args.life, max(1, args.life // 20), args.plot)
+        return
     changes(bench, args.repeats, args.brief)
     if args.growth:
         growth(bench, args.repeats)
-    if args.stream:
-        stream(bench)
 
 
 def changes(bench: Bench, repeats: int, brief: bool) -> None:
@@ -160,18 +162,72 @@ def growth(bench: Bench, repeats: int) -> None:
     )
 
 
-def stream(bench: Bench, n_updates: int = 50) -> None:
-    """Classes go and come back, one per update; drift is the distance to a fit from scratch at the end."""
-    rows, y = np.arange(len(bench.X)), bench.y
-    hasher = bench.fit(rows)
-    for k in range(n_updates // 2):
-        label = bench.classes[k % len(bench.classes)]
-        hasher.remove_classes([label])
-        bench.adding(rows[y == label])(hasher)
-    scratch = bench.fit(rows)
-    ours, fresh = bench.mAP(hasher, bench.classes), bench.mAP(scratch, bench.classes)
-    drift = f"{ours - fresh:+.4f}"
-    print(f"{n_updates} single-class updates: mAP {ours:.4f}, from scratch {fresh:.4f}, drift {drift}")
+def life(bench: Bench, n_updates: int, every: int, plot: str | None) -> None:
+    """Classes come until all are there, and go again; in between rows come and go, a twentieth at a time.
+
+    Codes are kept as an item got them when it came. Every so often all is learned from scratch: mAP of test
+    queries on the kept codes, on codes made again, and from scratch; P@1 likewise.
+    """
+    rng, y, few = np.random.RandomState(0), bench.y, max(2, len(bench.classes) // 10)
+    order = rng.permutation(bench.classes)
+    there = np.isin(y, order[:few]) & (rng.uniform(size=len(y)) < 0.9)
+    hasher = bench.fit(np.flatnonzero(there))
+    kept = hasher.transform(bench.X)
+    table: list[tuple[float, ...]] = []
+    print("update  classes    rows  changed  time/scratch   mAP: kept  again  scratch   P@1: the same three")
+    for k in range(1, n_updates + 1):
+        share = 1 - abs(2 * k / n_updates - 1)
+        n = few + round((len(bench.classes) - few) * share)
+        gone = [label for label in order[n:].tolist() if there[y == label].any()]
+        leaves = there & ~np.isin(y, gone) & (rng.uniform(size=len(y)) < 0.05)
+        comes = ~there & np.isin(y, order[:n]) & (rng.uniform(size=len(y)) < 0.5)
+        rows, leaving = bench.table(np.flatnonzero(comes)), np.flatnonzero(leaves).tolist()
+        after = (there & ~leaves & ~np.isin(y, gone)) | comes
+        changed = float(np.mean((after != there)[there | after]))
+        seconds = processor_time(
+            lambda h=hasher, rows=rows, out=leaving, gone=gone: h.update(
+                *rows, remove=out, remove_classes=gone
+            )
+        )
+        there = after
+        kept[comes] = hasher.transform(bench.X[comes])
+        if k % every and k < n_updates:
+            continue
+        scratch, own = SIH(**bench.params), bench.table(np.flatnonzero(there))
+        fresh = processor_time(lambda h=scratch, own=own: h.fit(*own))
+        asked = np.isin(bench.y_test, order[:n])
+        X, labels = bench.X_test[asked], bench.y_test[asked]
+        found = [
+            against_database(h.transform(X), labels, codes, y[there], k=(1,))
+            for h, codes in (
+                (hasher, kept[there]),
+                (hasher, hasher.transform(bench.X[there])),
+                (scratch, scratch.transform(bench.X[there])),
+            )
+        ]
+        mAP, first = [each.mAP for each in found], [each.precision_at[1] for each in found]
+        table.append((k, n, changed, seconds / fresh, *mAP, *first))
+        print(
+            f"{k:6}  {n:7}  {there.sum():6}  {changed:7.2f}  {seconds / fresh:12.2f}   "
+            + "   ".join("      ".join(f"{value:.4f}" for value in values) for values in (mAP, first)),
+            flush=True,
+        )
+    if plot:
+        _plot_life(np.array(table), plot)
+
+
+def _plot_life(table: Array, path: str) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.5), layout="constrained")
+    for axis, start, title in ((axes[0], 4, "mAP"), (axes[1], 7, "P@1")):
+        for column, name in enumerate(("codes as they were made", "codes made again", "from scratch")):
+            axis.plot(table[:, 0], table[:, start + column], label=name)
+        axis.set(title=title, xlabel="update")
+    axes[0].legend()
+    axes[2].scatter(table[:, 2], table[:, 3])
+    axes[2].set(title="time / from scratch", xlabel="share of the rows that changed", xlim=0, ylim=0)
+    figure.savefig(path, dpi=100)
 
 
 if __name__ == "__main__":

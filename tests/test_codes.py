@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sihash import codes
@@ -13,7 +13,6 @@ def random_codes(seed, n, n_bits):
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(0, 5), n_bits=st.integers(1, 200))
-@settings(deadline=None)
 def test_unpack_undoes_pack(seed, n, n_bits):
     B = random_codes(seed, n, n_bits)
     packed = codes.pack(B)
@@ -25,7 +24,6 @@ def test_unpack_undoes_pack(seed, n, n_bits):
 
 
 @given(seed=st.integers(0, 10**6), n_bits=st.integers(1, 100))
-@settings(deadline=None)
 def test_bit_order_and_unused_bits_are_as_documented(seed, n_bits):
     (code,), (packed,) = (B := random_codes(seed, 1, n_bits)), codes.pack(B)
     for j in range(8 * len(packed)):
@@ -34,7 +32,6 @@ def test_bit_order_and_unused_bits_are_as_documented(seed, n_bits):
 
 
 @given(seed=st.integers(0, 10**6), n_bits=st.integers(1, 200), n=st.integers(0, 6), m=st.integers(0, 6))
-@settings(deadline=None)
 def test_hamming_counts_the_bits_that_differ(seed, n_bits, n, m):
     A, B = random_codes(seed, n, n_bits), random_codes(seed + 1, m, n_bits)
     P, Q = codes.pack(A), codes.pack(B)
@@ -65,7 +62,6 @@ def test_one_code_is_a_matrix_of_one_row():
 
 
 @given(seed=st.integers(0, 10**6), n_bytes=st.integers(1, 20))
-@settings(deadline=None)
 def test_words_are_the_bytes_and_zeros(seed, n_bytes):
     packed = np.random.RandomState(seed).randint(0, 256, (4, n_bytes)).astype(np.uint8)
     as_bytes = codes.as_words(packed).view(np.uint8)

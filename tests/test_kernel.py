@@ -29,7 +29,7 @@ def by_formula(X, mean, anchors, width):
     n=st.integers(1, 20),
     d=st.integers(1, 10),
 )
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_the_map_is_its_formula(seed, dtype, width, n, d):
     rng = np.random.RandomState(seed)
     X = (5 + rng.standard_normal((n, d))).astype(dtype)
@@ -139,7 +139,7 @@ def test_fewer_distinct_rows_than_centres():
 
 
 @given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=30), n_anchors=st.integers(1, 100))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_anchors_are_shared_out_by_class_size(sizes, n_anchors):
     sizes = np.array(sizes)
     shares = shares_of_classes(sizes, n_anchors)

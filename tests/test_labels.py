@@ -16,7 +16,7 @@ label = st.one_of(numbers, text, st.tuples(text | numbers), st.tuples(numbers, t
 
 
 @given(st.lists(label, min_size=1, max_size=12))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_classes_are_distinct_and_numbers_lead_back(values):
     y = as_labels(values, len(values))
     classes, found = encode(y)
@@ -27,7 +27,7 @@ def test_classes_are_distinct_and_numbers_lead_back(values):
 
 
 @given(st.lists(label, min_size=1, max_size=12))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_json_round_trip(values):
     classes, _ = encode(as_labels(values, len(values)))
     back = from_json(json.loads(json.dumps(to_json(classes))))

@@ -50,7 +50,7 @@ json_values = st.recursive(
 
 
 @given(header=st.dictionaries(st.text(), json_values, max_size=4), seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_round_trip_of_any_header_and_arrays(header, seed, tmp_path_factory):
     rng = np.random.RandomState(seed)
     dtypes = (np.float32, np.float64, np.int8, np.uint8, np.int64, bool)
@@ -98,7 +98,6 @@ def test_every_cut_and_every_addition_is_noticed(path):
 
 
 @given(junk=st.binary(max_size=200))
-@settings(deadline=None)
 def test_junk_is_refused(junk, tmp_path_factory):
     path = tmp_path_factory.mktemp("junk") / "model"
     path.write_bytes(junk)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from sihash.client import Client
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SIH", "Client", "Database", "__version__"]
 
-_find = found_when_asked(
+_find = lazy_attributes(
     __name__,
     {"SIH": "sihash.hashing", "Database": "sihash.database", "Client": "sihash.client"},
 )

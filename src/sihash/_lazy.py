@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 
-def found_when_asked(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
+def lazy_attributes(package: str, homes: dict[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package: names, and the modules in which they are."""
 
     def find(name: str) -> Any:

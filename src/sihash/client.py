@@ -36,8 +36,10 @@ from sihash.labels import several
 from sihash.server.models import (
     UPDATE_STATE,
     ComparisonAnswer,
+    IdsAnswer,
     InfoAnswer,
     ItemsPage,
+    MapAnswer,
     Strategy,
     UpdateState,
     VersionsAnswer,
@@ -179,10 +181,26 @@ class Client:
         limit: int = 100,
         classes: Iterable[Label] | Label = (),
         where: str | None = None,
+        text: str | None = None,
     ) -> ItemsPage:
-        """List items in order of arrival."""
-        params: dict[str, Any] = {"offset": offset, "limit": limit, "class": _texts(classes)}
-        return self._get(ItemsPage, "/v1/items", params | ({} if where is None else {"where": where}))
+        """List items in order of arrival; with ``text`` those that hold it in their id, name or columns."""
+        params = {"offset": offset, "limit": limit, "class": _texts(classes), "where": where, "text": text}
+        return self._get(ItemsPage, "/v1/items", _given(params))
+
+    def items_of(self, ids: Iterable[Id] | Id) -> ItemsPage:
+        """Items by their ids; those that do not exist are left out."""
+        return self._post(ItemsPage, "/v1/items/by-id", json={"ids": several(ids)})
+
+    def ids(
+        self, classes: Iterable[Label] | Label = (), where: str | None = None, text: str | None = None
+    ) -> list[Id]:
+        """Ids of all items, or of those that match."""
+        params = {"class": _texts(classes), "where": where, "text": text}
+        return self._get(IdsAnswer, "/v1/ids", _given(params)).ids
+
+    def map(self) -> MapAnswer:
+        """Where items lie on the map. The first call after an update takes seconds."""
+        return self._get(MapAnswer, "/v1/map")
 
     def sample(
         self,
@@ -275,6 +293,11 @@ class Client:
         """Replace all labels of items by one label or several; None removes them."""
         body = {"ids": several(ids), "label": _label_json(label)}
         return self._post(RelabelReport, "/v1/items/relabel", json=body)
+
+    def relabel_each(self, labels: Mapping[Id, Labels]) -> RelabelReport:
+        """Give each item labels of its own, as one change."""
+        changes = [{"ids": [id], "label": _label_json(label)} for id, label in labels.items()]
+        return self._post(RelabelReport, "/v1/items/relabel/each", json={"changes": changes})
 
     def relabel_classes(self, classes: Iterable[Label] | Label, label: Labels) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
@@ -384,6 +407,10 @@ def _params(
     k: int, radius: int | None, rank: str | None, classes: Iterable[Label] | Label, where: str | None
 ) -> dict[str, Any]:
     params = {"k": k, "radius": radius, "rank": rank, "class": _texts(classes), "where": where}
+    return _given(params)
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 

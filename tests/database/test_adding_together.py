@@ -57,7 +57,7 @@ def plain(outcomes):
     return [str(one) if isinstance(one, Exception) else one for one in outcomes]
 
 
-@settings(max_examples=40 if not small.SOAK else 2000, deadline=None)
+@settings(max_examples=40 if not small.SOAK else 2000)
 @given(st.lists(additions, min_size=2, max_size=5))
 def test_a_group_is_what_its_additions_are_one_after_the_other(template, chosen):
     with small.fast_folder() as folder:

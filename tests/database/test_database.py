@@ -909,3 +909,13 @@ def test_missing_and_truncated_files_are_named(template, folder, what):
             assert path.name in str(error.value) or (damage, what) == ("missing", "catalogue.sqlite")
             assert isinstance(error.value, CorruptFile) or what == "catalogue.sqlite"
             path.write_bytes(data)
+
+
+def test_words_of_few_first_classes_are_told_of(folder):
+    X, y = small.rows(120, seed=3, classes=6)
+    db = Database.create(folder / "few", X[y < 2], y[y < 2], **small.PARAMS)
+    db.add(X[y >= 2], y[y >= 2])
+    told = db.update().warnings
+    assert any("--relearn" in sentence and "first 2 classes" in sentence for sentence in told)
+    db.remove_classes([5])
+    assert not any("first" in sentence for sentence in db.update().warnings)

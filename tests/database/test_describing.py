@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from sihash import Database
-from sihash.database import describing
+from sihash.database import describing, sources
 from sihash.store.scratch import Scratch
 
 RNG = np.random.default_rng(0)
@@ -71,7 +71,7 @@ N = 60
 @pytest.fixture
 def photos(tmp_path, monkeypatch):
     """Photos of two classes, as many as are worth noting."""
-    monkeypatch.setattr(describing, "_SHORT", N - 1)
+    monkeypatch.setattr(sources, "SHORT", N - 1)
     for k in range(N):
         folder = tmp_path / "photos" / f"class{k % 2}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -127,8 +127,8 @@ def test_a_killed_addition_goes_on(tmp_path, photos, described):
     few = [np.full((4, 4, 3), k, np.uint8) for k in range(0, 200, 10)]
     db = Database.create(tmp_path / "db", few, [0, 1] * 10, **OPTIONS)
     code = (
-        "import os, signal, sys\nfrom sihash import Database\nfrom sihash.database import describing\n"
-        f"describing._SHORT = {N - 1}\n"
+        "import os, signal, sys\nfrom sihash import Database\nfrom sihash.database import sources\n"
+        f"sources.SHORT = {N - 1}\n"
         "def stop(step, share):\n    os.kill(os.getpid(), signal.SIGKILL) if share >= 1 else None\n"
         "Database(sys.argv[1]).add(sys.argv[2], progress=stop)"
     )

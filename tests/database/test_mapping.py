@@ -40,10 +40,20 @@ def test_the_map_is_always_the_same_and_a_part_of_it_has_places_of_the_whole(dig
     assert len(part.ids) == 300
     assert part.n_items == 1797
     of = dict(zip(whole.ids, whole.coordinates, strict=True))
-    both = np.array([of[own] for own in part.ids])
-    # The same but for the frame, which fits what is shown.
-    scale = np.linalg.norm(part.coordinates[1:] - part.coordinates[0]) / np.linalg.norm(both[1:] - both[0])
-    np.testing.assert_allclose(part.coordinates - part.coordinates[0], scale * (both - both[0]), atol=1e-4)
+    np.testing.assert_allclose(part.coordinates, [of[own] for own in part.ids], atol=1e-6)
+
+
+def test_items_keep_their_places_until_an_update(folder):
+    db = Database.create(folder / "db", *small.rows(60, seed=1), **small.PARAMS)
+    before = db.map()
+    db.relabel(before.ids[:9], 77)
+    db.remove(before.ids[-3:])
+    after = db.map()
+    assert after.labels[0] == (77,)
+    assert after.ids == before.ids[:-3]
+    np.testing.assert_array_equal(after.coordinates, before.coordinates[:-3])
+    db.update()
+    assert db.map().version == 2
 
 
 @pytest.mark.parametrize(("n", "classes"), [(1, 1), (2, 2), (4, 1), (40, 1), (40, 2), (40, 20)])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sihash.engines.local import LocalEngine
-from sihash.engines.partitioned_rows import PartedRows
+from sihash.engines.partitioned_rows import PartitionedRows
 from sihash.svm.blocks import RowBlocks
 
 
-class PartsHere(PartedRows):
+class PartsHere(PartitionedRows):
     def __init__(self, rows):
         self.rows = rows
         super().__init__([len(part) for part in rows], rows[0].n_features, rows[0].n_bits)

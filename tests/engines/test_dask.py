@@ -17,7 +17,7 @@ from test_partitioned_rows import assert_books_are_kept, made
 from sihash import SIH
 from sihash.engines import dask as dask_engine
 from sihash.engines import rows_from_files
-from sihash.engines.dask_actors import SILENT_SECONDS, Crew
+from sihash.engines.dask_actors import SILENT_SECONDS, DaskActors
 from sihash.engines.dask_matrix import Matrix
 from sihash.engines.worker import Part
 from sihash.svm import smooth
@@ -173,7 +173,7 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
     addresses = set(client.nthreads())
     kill_a_worker_at_step(4 if source == "array" else 2, client, monkeypatch)
     hasher = SIH(**params, engine="dask").fit(X if source == "array" else rows_from_files(paths), y)
-    assert set(hasher.training_.svms.rows.crew.addresses) != addresses, "the rows are on another worker"
+    assert set(hasher.training_.svms.rows.actors.addresses) != addresses, "the rows are on another worker"
     assert_books_are_kept(hasher)
     # A bit is done when it is estimated to lack tol of F(0)/2 = C n / 2; estimates hold within a factor of 4.
     allowed = 4 * PARAMS["tol"] * PARAMS["n_bits"] * hasher.C_x * len(X) / 2
@@ -191,10 +191,10 @@ def test_a_worker_killed_in_the_middle_of_a_fit(client, source, shards, monkeypa
 
 
 def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
-    call, largest = Crew.call, {}
+    call, largest = DaskActors.call, {}
 
-    def weigh(crew, places, method, calls):
-        answers = call(crew, places, method, calls)
+    def weigh(actors, places, method, calls):
+        answers = call(actors, places, method, calls)
         if method == "run":
             _, function, own, *_ = calls[0]
             asked = next((each for each in own if callable(each)), function)
@@ -202,7 +202,7 @@ def test_what_a_step_sends_does_not_depend_on_the_rows(client, monkeypatch):
             largest[asked] = max(sent, largest.get(asked, 0))
         return answers
 
-    monkeypatch.setattr(Crew, "call", weigh)
+    monkeypatch.setattr(DaskActors, "call", weigh)
     found = []
     for n in (30_000, 60_000):
         X, y = made(n, spread=1.6)
@@ -232,13 +232,13 @@ def test_rows_that_nobody_needs_are_let_go(client, part, monkeypatch):
     hasher = SIH(**PARAMS, engine="dask").fit(X, y)
     for k in range(4):
         hasher.remove([k])
-    crew = hasher.training_.svms.rows.crew
+    actors = hasher.training_.svms.rows.actors
     for k in range(4, 10):  # garbage is collected in its own time, and forgotten with the next call
         gc.collect()
         hasher.remove([k])
-        if max(crew.call([0, 1], "n_held", [(), ()])) <= 2:
+        if max(actors.call([0, 1], "n_held", [(), ()])) <= 2:
             break
-    assert max(crew.call([0, 1], "n_held", [(), ()])) <= 2
+    assert max(actors.call([0, 1], "n_held", [(), ()])) <= 2
 
 
 def _n_blocks(rows):
@@ -261,10 +261,10 @@ def test_a_part_that_became_empty_frees_its_rows_and_takes_new_ones(client):
 
 
 def test_a_task_that_fails_is_no_lost_worker(client):
-    crew = Crew(client, list(client.nthreads()))
+    actors = DaskActors(client, list(client.nthreads()))
     with pytest.raises(TimeoutError, match="the file server"):
-        crew.wait_for([(0, client.submit(_time_out, pure=False))])
-    assert not crew.gone
+        actors.wait_for([(0, client.submit(_time_out, pure=False))])
+    assert not actors.gone
 
 
 def _time_out():

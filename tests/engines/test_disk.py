@@ -35,7 +35,7 @@ def same(a, b):
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), st.integers(1, 9)), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_arrays_keep_what_is_written_to_them_and_nothing_else(shapes):
     store = Scratch()
     arrays = [store.empty(shape, np.float32) for shape in shapes]

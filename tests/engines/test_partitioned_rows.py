@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from parts_here import EngineHere, PartsHere
 
@@ -37,7 +37,6 @@ parts_of_numbers = st.lists(st.lists(numbers, min_size=1, max_size=8), min_size=
 
 
 @given(parts_of_numbers, st.data())
-@settings(deadline=None)
 def test_the_kth_smallest_is_that_of_a_sort(parts, data):
     everything = sorted(number for part in parts for number in part)
     k = data.draw(st.integers(1, len(everything)))
@@ -51,7 +50,6 @@ def test_the_kth_smallest_is_that_of_a_sort(parts, data):
     ),
     st.integers(0, 3),
 )
-@settings(deadline=None)
 def test_a_cut_over_parts_is_that_over_one(parts, gamma):
     delta = [np.array([float(d) for d, _ in part]) for part in parts]
     stays = [np.array([s for _, s in part]) for part in parts]

@@ -18,7 +18,7 @@ def distances(words):
     return ((words.shape[1] - words @ words.T) // 2)[np.triu_indices(len(words), 1)]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(CODEBOOKS),
     st.integers(2, 20),

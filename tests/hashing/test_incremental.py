@@ -264,7 +264,7 @@ actions = st.one_of(
 
 
 @pytest.mark.parametrize("solver", ["smooth", "ocas"])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(actions, min_size=1, max_size=4), data=st.data())
 def test_any_sequence_of_updates_matches_a_dictionary(solver, steps, data):
     model = Model(solver)

@@ -31,7 +31,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("name", [name for name in INDEXES if name != "numpy"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(n_bits=st.integers(1, 70), n_words=st.integers(1, 8), steps=steps)
 def test_any_changes_leave_the_same_as_the_oracle(name, n_bits, n_words, steps):
     index, oracle = INDEXES[name](n_bits), NumpyIndex(n_bits)

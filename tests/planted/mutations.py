@@ -30,7 +30,12 @@ TESTS = {
         "tests/database/test_search_laws.py",
     ],
     "index": ["tests/index/test_scan.py", "tests/index/test_every_index.py", "tests/index/test_faiss.py"],
-    "store": ["tests/store", "tests/database/test_database.py", "tests/database/test_damage.py"],
+    "store": [
+        "tests/store",
+        "tests/database/test_small_additions.py",
+        "tests/database/test_database.py",
+        "tests/database/test_damage.py",
+    ],
     "hashing": ["tests/hashing"],
     "database": ["tests/database"],
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -178,3 +179,26 @@ def test_an_image_under_an_id(in_process, digits):
     assert (answer.status_code, "photos/1.png" in answer.json()["detail"]) == (409, True)
     answer = in_process.post("/v1/items", params={**params, "replace": True}, content=other, headers=headers)
     assert answer.json()["replaced"] == ["photos/1.png"]
+
+
+@pytest.mark.parametrize("id", ["photos/2.png", "123456"])
+def test_a_replaced_picture_is_not_shown_from_a_cache(in_process, digits, id):
+    """Under an id of the user, text or a number, another picture may come at any moment."""
+    url = f"/v1/items/{quote(id, safe='')}/thumbnail"
+
+    def post(k):
+        params = {"id": id, "label": "3", "replace": True}
+        headers = {**BEARER, "content-type": "image/png"}
+        return in_process.post("/v1/items", params=params, content=digits[k][0], headers=headers)
+
+    post(420)
+    first = in_process.get(url)
+    assert first.headers["cache-control"] == "private, no-cache"
+    kept = {"if-none-match": first.headers["etag"]}
+    again = in_process.get(url, headers=kept)
+    assert (again.status_code, again.content) == (304, b"")
+    post(421)
+    other = in_process.get(url, headers=kept)
+    assert other.status_code == 200
+    assert other.content != first.content
+    assert "max-age" not in other.headers["cache-control"]

@@ -58,7 +58,7 @@ def test_a_database_of_images_without_columns(in_process):
     assert "/v1/search/vector" not in description["paths"]
     assert description["components"]["schemas"]["BatchItem"]["required"] == ["image"]
     names = [each["name"] for each in description["paths"]["/v1/search/image"]["post"]["parameters"]]
-    assert names == ["k", "radius", "rank", "class"]
+    assert names == ["k", "radius", "rank", "class", "before_update"]
 
 
 def test_in_general_all_routes_are_described():

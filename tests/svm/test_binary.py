@@ -66,7 +66,7 @@ def test_by_hand(method):
 @given(
     seed=st.integers(0, 10**6), n=st.integers(1, 60), d=st.integers(1, 8), C=st.sampled_from([0.01, 1.0, 5.0])
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_both_methods_agree(seed, n, d, C):
     Phi, Y = problem(n, d, 3, seed=seed)
     one, other = (solve_binary(Phi, Y, C, method=method) for method in METHODS)
@@ -78,7 +78,7 @@ def test_both_methods_agree(seed, n, d, C):
 
 
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([0.0, 0.1, 1.0, 100.0]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_plane_lies_below_the_risk_everywhere(seed, scale):
     rng = np.random.RandomState(seed)
     Phi, Y = problem(rng.randint(1, 80), rng.randint(1, 6), 2, seed=seed)

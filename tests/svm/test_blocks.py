@@ -31,7 +31,7 @@ def test_of_covers_all_rows_in_order_without_copying(n):
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_drop_takes_exactly_these_rows_and_keeps_arrays_together(data):
     n = data.draw(st.integers(1, 30))
     gone = data.draw(st.lists(st.integers(0, n - 1), unique=True))
@@ -45,7 +45,7 @@ def test_drop_takes_exactly_these_rows_and_keeps_arrays_together(data):
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_sequence_of_drops_and_appends_is_a_list_of_rows(data):
     block, expected, fresh = numbered_block(5, room=10), list(range(5)), 100
     for _ in range(data.draw(st.integers(1, 8))):

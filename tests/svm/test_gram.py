@@ -65,3 +65,20 @@ def test_rows_that_depend_on_each_other_and_a_large_C(C):
     L = Gram.of(rows_of(Phi), C).factor
     assert np.isfinite(L).all()
     assert (np.diag(L) > 0).all()
+
+
+def test_columns_that_come_later():
+    Phi, _ = problem(1300, 40, 1)
+    whole = Gram.of(rows_of(Phi), 3.0)
+    first = np.r_[0:20, 25:40]
+    gram = Gram.of(rows_of(Phi[:, first]), 3.0).with_columns(rows_of(Phi), 20, 5)
+    assert gram.every > 1, "the same sample of the rows"
+    np.testing.assert_allclose(gram.matrix, whole.matrix, rtol=1e-5, atol=1e-5 * whole.matrix.max())
+    assert not gram.is_stale(rows_of(Phi))
+
+
+def test_columns_counted_on_other_rows_are_noticed():
+    Phi, _ = problem(60, 40, 1)
+    other = np.column_stack([Phi[:30, :20], 100 * Phi[:30, :20]])  # as if one column were another's multiple
+    gram = Gram.of(rows_of(Phi[30:, :20]), 3.0).with_columns(rows_of(other), 20, 20)
+    assert gram.is_stale(rows_of(other))

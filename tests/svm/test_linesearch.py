@@ -44,7 +44,7 @@ def assert_nearly_least(seed, n, C):
 
 
 @given(seed=st.integers(0, 10**6), C=st.sampled_from([0.01, 1.0, 50.0]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_slope_changes_sign_near_the_step(seed, C):
     assert_nearly_least(seed, 3000, C)
 

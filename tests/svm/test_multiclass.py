@@ -66,7 +66,7 @@ def test_dual_and_planes_have_the_same_optimum(C, flips):
 
 
 @given(seed=st.integers(0, 10**6), n_classes=st.integers(2, 5), C=st.sampled_from([0.01, 1.0, 100.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_integer_weights_are_repeated_rows(seed, n_classes, C):
     B, y = codes_and_classes(25, 4, n_classes, seed=seed)
     s = np.random.RandomState(seed).randint(0, 4, 25)

@@ -46,7 +46,7 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_result_is_feasible_and_the_maximum(drawn):
     K, c, b = drawn
     start = value(K, c, b)
@@ -59,7 +59,7 @@ def test_the_result_is_feasible_and_the_maximum(drawn):
 
 
 @given(problems(), st.integers(0, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_stopped_early_it_is_feasible_and_no_worse_than_the_start(drawn, moves):
     K, c, b = drawn
     start = value(K, c, b)

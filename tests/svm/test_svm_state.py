@@ -139,7 +139,7 @@ CHANGES = ("append", "drop", "flip", "new_block", "drop_block", "solve", "twin")
 
 @pytest.mark.parametrize("method", METHODS)
 @given(seed=st.integers(0, 10**6), sequence=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=10))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_after_any_changes_sums_are_those_of_the_rows(method, seed, sequence):
     rng = np.random.RandomState(seed)
     changes = Changes(method, rng)

@@ -18,6 +18,7 @@ from sihash.cli.evaluate import evaluate
 from sihash.cli.info import info
 from sihash.cli.maintenance import compact, export, merge, undo, verify
 from sihash.cli.output import errors_as_sentences
+from sihash.cli.refeature import refeature
 from sihash.cli.relabel import relabel
 from sihash.cli.remove import remove
 from sihash.cli.search import search
@@ -27,7 +28,7 @@ from sihash.cli.update import update
 SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],
     "A database": [create, search, classify, add, remove, relabel, update, undo],
-    "Care for it": [info, evaluate, doctor, export, verify, compact, merge, serve],
+    "Care for it": [info, evaluate, doctor, export, verify, compact, refeature, merge, serve],
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,16 +19,12 @@ from sihash.cli.options import (
     Std,
     Tensor,
     emit_added,
-    numbers,
+    feature_names,
+    feature_options,
     refuse_database,
     refuse_missing_source,
 )
 from sihash.cli.output import ProgressKind, phase_bars
-
-
-def _features(incomplete: str) -> list[str]:
-    names = ("auto", "efficientnet-lite2", "gist", "pixels", "onnx:")
-    return [name for name in names if name.startswith(incomplete)]
 
 
 def _indexes(incomplete: str) -> list[str]:
@@ -65,7 +61,7 @@ def create(
         typer.Option(
             help="How images become vectors: efficientnet-lite2 (a network, in the extra photos), gist (a "
             "descriptor from 2001), pixels, or onnx:FILE (yours). auto is the first that is installed.",
-            autocompletion=_features,
+            autocompletion=feature_names,
         ),
     ] = "auto",
     size: Size = None,
@@ -111,8 +107,7 @@ def create(
     """
     refuse_database(database)
     refuse_missing_source(source)
-    given = {"size": size, "mean": numbers(mean), "std": numbers(std), "output": tensor}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = feature_options(size, mean, std, tensor)
     with phase_bars(progress) as tell:
         from sihash.database import Database
 

@@ -112,7 +112,20 @@ def with_extension(path: Path, extension: str) -> Path:
     return path if path.suffix else path.with_name(path.name + extension)
 
 
-def numbers(text: str | None) -> tuple[float, ...] | None:
+def feature_names(incomplete: str) -> list[str]:
+    names = ("auto", "efficientnet-lite2", "gist", "pixels", "onnx:")
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def feature_options(
+    size: int | None, mean: str | None, std: str | None, tensor: str | None
+) -> dict[str, Any]:
+    """What is given of the options of features."""
+    given = {"size": size, "mean": _numbers(mean), "std": _numbers(std), "output": tensor}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _numbers(text: str | None) -> tuple[float, ...] | None:
     """Read ``0.485,0.456,0.406`` as numbers."""
     try:
         return tuple(float(part) for part in text.split(",")) if text else None

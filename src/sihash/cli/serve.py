@@ -49,6 +49,14 @@ def serve(
     read_only: Annotated[
         bool, typer.Option("--read-only", envvar="SIHASH_READ_ONLY", help="Refuse to change the database.")
     ] = False,
+    title: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            envvar="SIHASH_TITLE",
+            help="The column of texts that the page shows as the title of an item. Default: a guess.",
+        ),
+    ] = None,
     log_level: Annotated[
         Level,
         typer.Option(
@@ -83,7 +91,12 @@ def serve(
             f"give a token (--token or {TOKEN_VARIABLE}) or ask for a new one (--new-token), not both."
         )
     limits = Limits.given(limit or ())
-    open_database(database).close()  # problems with it are reported here, not by a worker
+    with open_database(database) as opened:  # problems with it are reported here, not by a worker
+        columns = opened.info()["columns"]
+    if title is not None and columns.get(title) != "text":
+        texts = [name for name, kind in columns.items() if kind == "text"]
+        there = f"there are {', '.join(texts)}" if texts else "the items have no columns of texts"
+        raise typer.BadParameter(f"--title needs a column of texts, got {title!r}; {there}.")
     try:
         import fastapi  # noqa: F401  # the workers could not report it in one sentence
 
@@ -99,6 +112,7 @@ def serve(
         host=host,
         host_names=tuple(allow_host or ()),
         read_only=read_only,
+        title=title,
         log_level=log_level,
         log_format=log_format,
         limits=limits,

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, IdTaken, NoSuchItem
 
 if TYPE_CHECKING:
@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CorruptFile", "Database", "DatabaseBusy", "DatabaseError", "IdTaken", "NoSuchItem", "verify"]
 
-__getattr__ = found_when_asked(
+__getattr__ = lazy_attributes(
     __name__, {"Database": "sihash.database.database", "verify": "sihash.database.inspecting"}
 )

@@ -173,8 +173,19 @@ class Answer(Answered):
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """``n`` queries of a class found an item of the class ``label`` first; ``items`` are some of them."""
+
+    label: Label
+    n: int
+    items: list[Id]
+
+
+@dataclass(frozen=True)
 class ClassEvaluation:
-    """Means over the queries of one class, which has ``n_items`` items."""
+    """Means over the queries of one class, which has ``n_items`` items; ``confused`` is what their first hits
+    were instead, most often first.
+    """
 
     label: Label
     n_queries: int
@@ -182,6 +193,7 @@ class ClassEvaluation:
     p_at_10: float
     mAP: float
     n_items: int = 0
+    confused: list[Confusion] = field(default_factory=list)
 
 
 @dataclass(frozen=True, repr=False)
@@ -295,7 +307,10 @@ class RemoveReport(Shortened):
 
 @dataclass(frozen=True, repr=False)
 class RelabelReport(Shortened, Labelled):
-    """Ids of the items that got ``labels``, without those that already had exactly these."""
+    """Ids of the items that got ``labels``, without those that already had exactly these.
+
+    ``labels`` is empty if they got different ones.
+    """
 
     version: int
     relabelled: list[Id]

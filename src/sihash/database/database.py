@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
 import os
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -29,6 +29,7 @@ from sihash.database import (
     operations,
     searching,
     summary,
+    text_search,
     updating,
 )
 from sihash.database.answers import (
@@ -49,16 +50,16 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
+from sihash.database.confusions import with_confusions
 from sihash.database.describing import Features
 from sihash.database.findings import Diagnosis
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.mapping import Map
+from sihash.database.mapping import Layout, Map
 from sihash.database.progress import watched
 from sihash.database.result_tables import Answers, Items
-from sihash.database.snapshot import PATIENCE, Reader, Snapshot
+from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
-from sihash.features import default_features, extractor
 from sihash.features.extract import BETTER
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
@@ -67,8 +68,9 @@ from sihash.labels import several
 from sihash.store import files
 from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
-from sihash.store.ids import of_row, plain_id, rows_under, written
+from sihash.store.ids import ids_of_numbers, of_row, plain_id, rows_under, written
 from sihash.store.labels import joined_labels
+from sihash.store.log import LEARNS
 
 if TYPE_CHECKING:
     from sihash.evaluation import Comparison
@@ -102,6 +104,18 @@ def _check_parameters(names: Iterable[str]) -> None:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(known)))}."
             raise TypeError(f"create has no parameter {name!r}; {hint}")
+
+
+def _matching(
+    snapshot: Snapshot, classes: Iterable[Any] | None, where: str | None, text: str | None
+) -> Array:
+    """Numbers of the items that pass all filters."""
+    labels = None if classes is None else several(classes)
+    some = searching.numbers_allowed(snapshot, labels, where)
+    if text is None:
+        return snapshot.places.live_ids() if some is None else some
+    found = text_search.containing(snapshot, text)
+    return found if some is None else found[np.isin(found, some)]
 
 
 class Database:
@@ -140,7 +154,7 @@ class Database:
     ) -> None:
         self.path = _as_path(path)
         refuse_missing(self.path)
-        self._reader = Reader(self.path, self._warm_up if background else None, patience)
+        self._reader: Reader = Reader(self.path, self._warm_up if background else None, patience)
         if background:
             with suppress(DatabaseError):  # the first search will tell
                 self._read(self._warm_up)
@@ -222,9 +236,7 @@ class Database:
         opened = open_source(source, labels, names, ids, columns, vectors=vectors)
         chosen = Features("none")
         if isinstance(opened, ImageSource):
-            name, options = default_features() if features == "auto" else features, feature_options or {}
-            settings = extractor(name, **options).settings
-            chosen = Features(name, options, json.loads(json.dumps(settings)))
+            chosen = Features.named(features, feature_options)
             opened.features, opened.thumbnails = chosen, thumbnails
         elif features not in ("auto", "none"):
             raise DatabaseError(f"The source holds vectors; features={features!r} are made from images.")
@@ -267,6 +279,7 @@ class Database:
         database.merged_ = report
         return database
 
+    _layout: Layout | None = None  # of the last map
     created_: AddReport
     merged_: MergeReport
 
@@ -317,12 +330,22 @@ class Database:
     @property
     def features(self) -> Features:
         """How this database turns images into vectors."""
-        return Features(**self._reader.catalogue.meta["features"])
+        return self._read(lambda snapshot: Features(**snapshot.meta["features"]))
 
     # Searching.
 
-    def _vectors(self, queries: Any) -> Array:
-        return searching.query_vectors(queries, lambda: self.features)
+    def _with_vectors(self, queries: Any, work: Callable[[Snapshot, Array], Result]) -> Result:
+        """``work`` with queries as vectors; images are described again if the features change meanwhile."""
+        while True:
+            features = self.features
+            X = searching.query_vectors(queries, features)
+
+            def if_they_fit(snapshot: Snapshot, by: Features = features, X: Array = X) -> list[Result]:
+                fit = snapshot.meta["features"] == vars(by)
+                return [work(snapshot, searching.fitting(snapshot, X))] if fit else []
+
+            if found := self._read(if_they_fit):
+                return found[0]
 
     def _warm_up(self, snapshot: Snapshot) -> None:
         """Make what the first search would have to make, by searching for an item."""
@@ -351,14 +374,12 @@ class Database:
         labels, ``where`` to those that match conditions on columns, like ``"price < 20 and colour =
         'red'"`` (`sihash.store.where`). The answers are a list with ``to_pandas`` and ``to_arrow``.
         """
-        X = self._vectors(queries)
         ask = searching.wanted(k, radius, rank, classes, where)
 
-        def work(snapshot: Snapshot) -> Answers:
-            fitting = searching.fitting(snapshot, X)
-            return Answers(searching.answers(snapshot, snapshot.catalogue, fitting, ask, self.thumbnail))
+        def work(snapshot: Snapshot, X: Array) -> Answers:
+            return Answers(searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail))
 
-        return self._read(work)
+        return self._with_vectors(queries, work)
 
     def search_ids(
         self,
@@ -390,10 +411,9 @@ class Database:
         Where items have several labels, each label has its own probability, and ``labels`` are those that are
         likely enough.
         """
-        X = self._vectors(queries)
 
-        def work(snapshot: Snapshot) -> list[Classification]:
-            hasher, rows = snapshot.hasher, searching.fitting(snapshot, X)
+        def work(snapshot: Snapshot, rows: Array) -> list[Classification]:
+            hasher = snapshot.hasher
             labels = hasher.classes_.tolist()
             out = []
             for row, own in zip(hasher.predict_proba(rows), hasher.predict(rows), strict=True):
@@ -403,7 +423,7 @@ class Database:
                 out.append(Classification(snapshot.version, *told))
             return out
 
-        return self._read(work)
+        return self._with_vectors(queries, work)
 
     # Changing.
 
@@ -463,14 +483,18 @@ class Database:
 
         Searches, filters and evaluations use the new label at once; the next update learns from it.
         """
-        return operations.relabel(self._reader, several(ids), label)
+        return operations.relabel(self._reader, {plain_id(one): label for one in several(ids)})
+
+    def relabel_each(self, labels: Mapping[Id, Any]) -> RelabelReport:
+        """As `relabel`, with a label or a list of labels for each id; one change, so one `undo`."""
+        return operations.relabel(self._reader, {plain_id(one): own for one, own in labels.items()})
 
     def relabel_classes(self, labels: Iterable[Any], label: Any) -> RelabelReport:
         """Change the label of all items of some classes, to merge or rename them.
 
         Other labels of these items stay.
         """
-        return operations.relabel(self._reader, None, label, several(labels))
+        return operations.relabel_classes(self._reader, several(labels), label)
 
     def update(
         self,
@@ -496,9 +520,38 @@ class Database:
             report = updating.reencode(self._reader, report, policy, progress)
         return report
 
+    def refeature(
+        self,
+        features: str = "auto",
+        source: Any = None,
+        *,
+        feature_options: dict[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> UpdateReport:
+        """Describe all photos by other features, and learn from scratch, in one operation.
+
+        ``features`` and ``feature_options`` are as in `create`. The photos are read where they were when they
+        were added, or from ``source``: a folder, an archive or a list that holds them, under any names. Ids,
+        labels, columns and the log stay. Searches continue meanwhile; additions have to wait. It can be
+        stopped, and goes on when it is called again. Earlier operations can then not be undone.
+        """
+        from sihash.database.refeaturing import refeature  # not at every start
+
+        chosen = Features.named(features, feature_options)
+        return refeature(self._reader, chosen, source, watched(progress))
+
     def undo(self) -> UndoReport:
         """Undo the last add, remove, relabel or update that is not undone yet."""
         return operations.undo(self._reader)
+
+    def before_update(self) -> Self:
+        """The collection as it was just before the last update, to search side by side; it can only be read.
+
+        It stays as it is, whatever happens to this database.
+        """
+        database = copy(self)
+        database._reader = self._read(lambda snapshot: Frozen(snapshot.before_update()))
+        return database
 
     def compact(self) -> CompactReport:
         """Free the space of removed items and old versions. Earlier operations can then not be undone."""
@@ -511,11 +564,16 @@ class Database:
         """The model version that searches use."""
         return self._read(lambda snapshot: snapshot.version)
 
+    @property
+    def operation(self) -> int:
+        """The number of the last change."""
+        return self._read(lambda snapshot: snapshot.operation)
+
     def versions(self) -> list[Version]:
         """All model versions, oldest first, with those that were undone."""
 
         def work(snapshot: Snapshot) -> list[Version]:
-            learned = snapshot.log.of_kind("create", "update")
+            learned = snapshot.log.of_kind(*LEARNS)
             about = [(o, o.details["strategy"], o.details["n_training"]) for o in learned]
             return [
                 Version(
@@ -539,15 +597,39 @@ class Database:
         limit: int = 100,
         classes: Iterable[Any] | None = None,
         where: str | None = None,
+        text: str | None = None,
     ) -> Items:
-        """Items in order of arrival, optionally of some classes or that match conditions on columns."""
-        labels = None if classes is None else several(classes)
+        """Items in order of arrival, optionally of some classes or that match conditions on columns.
+
+        With ``text``, items that hold it in their id, their name or a column of texts; the one whose id it is
+        comes first.
+        """
         _check_numbers(offset=offset, limit=limit)
 
         def work(snapshot: Snapshot) -> Items:
-            some = searching.numbers_allowed(snapshot, labels, where)
-            numbers = snapshot.places.live_ids() if some is None else some
-            return self._items(snapshot, numbers[offset : offset + limit])
+            numbers = _matching(snapshot, classes, where, text)[offset : offset + limit]
+            ascending = np.sort(numbers)
+            found = dict(zip(ascending.tolist(), self._items(snapshot, ascending), strict=True))
+            return Items(found[number] for number in numbers.tolist())
+
+        return self._read(work)
+
+    def ids(
+        self, classes: Iterable[Any] | None = None, where: str | None = None, text: str | None = None
+    ) -> list[Id]:
+        """Ids of all items, or of those that match; filters as in `items`."""
+
+        def work(snapshot: Snapshot) -> list[Id]:
+            return ids_of_numbers(snapshot.catalogue, _matching(snapshot, classes, where, text).tolist())
+
+        return self._read(work)
+
+    def items_of(self, ids: Iterable[Id] | Id) -> Items:
+        """Items by their ids, in order of arrival; those that do not exist are left out."""
+
+        def work(snapshot: Snapshot) -> Items:
+            rows = rows_under(snapshot.catalogue, snapshot.places, map(plain_id, several(ids))).values()
+            return self._items(snapshot, np.sort(np.array([row[0] for row in rows], dtype=np.int64)))
 
         return self._read(work)
 
@@ -659,7 +741,7 @@ class Database:
 
         def work(snapshot: Snapshot) -> Evaluation:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
-            return evaluating.evaluation(snapshot, asked, ranking)
+            return with_confusions(evaluating.evaluation(snapshot, asked, ranking), snapshot, asked)
 
         return self._read(work)
 
@@ -710,7 +792,7 @@ class Database:
         ]
         if () in y:
             raise DatabaseError("Every query needs a label, so that hits can be judged.")
-        return self._vectors(X), y
+        return searching.query_vectors(X, self.features), y
 
     def doctor(self, limit: int = 100) -> Diagnosis:
         """List labels that look wrong or conflict, most certain first, each with a fix. Changes nothing.
@@ -725,9 +807,19 @@ class Database:
         return self._read(lambda s: doctor.examine(s, limit, lambda ids: self._items(s, ids)))
 
     def map(self, n: int = 100_000) -> Map:
-        """Places of at most ``n`` items in the plane, those of one class together. It takes some seconds."""
+        """Places of at most ``n`` items in the plane, those of one class together.
+
+        It takes some seconds the first time after an update; then items keep their places, whatever their
+        labels become.
+        """
         _check_numbers(1, n=n)
-        return self._read(lambda snapshot: mapping.project(snapshot, n))
+
+        def work(snapshot: Snapshot) -> Map:
+            if self._layout is None or self._layout.model != snapshot.model:
+                self._layout = mapping.lay_out(snapshot)
+            return mapping.project(snapshot, self._layout, n)
+
+        return work(self._read(Snapshot.detached))  # nobody waits for it
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""

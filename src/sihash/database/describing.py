@@ -21,14 +21,14 @@ import numpy as np
 from PIL import Image
 
 from sihash._typing import Array
-from sihash.features import extractor
+from sihash.features import default_features, extractor
 from sihash.features.extract import Extractor, chunks, decode_all, process
 from sihash.store.errors import DatabaseError
 from sihash.store.scratch import Scratch
 from sihash.store.writer import SCRATCH
 
 THUMBNAIL_PIXELS = 96  # pixels of the longer side
-_SHORT = 1024  # photos; fewer are described in seconds, and not noted
+SHORT = 1024  # photos; fewer are described in seconds, and not noted
 
 Described = tuple[Array, bytes | None]  # the vector of a photo, and its thumbnail
 
@@ -43,7 +43,10 @@ class Features:
 
     @classmethod
     def named(cls, name: str, options: dict[str, Any] | None = None) -> Features:
-        """Features as they are made now."""
+        """Features as they are made now, by their name; "auto" is the best that is installed."""
+        name = default_features() if name == "auto" else name
+        if name.startswith("onnx:") and len(name) > len("onnx:"):  # the current folder may change
+            name = f"onnx:{Path(name.removeprefix('onnx:')).expanduser().absolute()}"
         settings = extractor(name, **(options or {})).settings
         return cls(name, options or {}, json.loads(json.dumps(settings)))
 
@@ -85,12 +88,11 @@ class Describer:
         self._start, self._n_done, self._n_described = time.monotonic(), 0, 0
         self.extractor = features.extractor()
 
-    def noted_in(self, root: Path, all_of_them: bool = False) -> Scratch | None:
-        """Go on from what is noted in a folder, and note what is described there; None if that is little."""
-        if self._n > _SHORT or all_of_them:
-            about = json.dumps([self._features.settings, self._thumbnails], sort_keys=True)
-            mark = hashlib.sha256(about.encode()).digest()
-            self._notes = Scratch(root / SCRATCH.replace("*", mark[:8].hex()), mark)
+    def noted_in(self, root: Path) -> Scratch:
+        """Go on from what is noted in a folder, and note what is described there."""
+        about = json.dumps([self._features.settings, self._thumbnails], sort_keys=True)
+        mark = hashlib.sha256(about.encode()).digest()
+        self._notes = Scratch(root / SCRATCH.replace("*", mark[:8].hex()), mark)
         return self._notes
 
     def __call__(

@@ -150,7 +150,7 @@ def scores_of(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedSco
     return replace(first, map=whole.map, per_class=per_class)
 
 
-def _queries(asked: EvaluationSet) -> list[Query]:
+def queries_of(asked: EvaluationSet) -> list[Query]:
     own = [int(asked.ids[place]) if place >= 0 else -1 for place in asked.own]
     return [Query(*each) for each in zip(asked.margins, asked.queries, own, strict=True)]
 
@@ -159,7 +159,7 @@ def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedS
     """By the searches themselves."""
     allowed = None if len(asked.ids) == snapshot.n_items else asked.ids
     ranker = snapshot.ranker
-    found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), _queries(asked))
+    found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), queries_of(asked))
     relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
     for row, each, label in zip(relevant, found, asked.labels, strict=True):
         places = np.searchsorted(asked.ids, each.ids)
@@ -178,7 +178,7 @@ def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     own_labels = ranker.labels_of(asked.ids)
     codes, n_bits = snapshot.codes(asked.ids), snapshot.n_bits
     if rank in ("combined", "label"):
-        log_r = np.array(map_threads(partial(ranker.class_log_proba, rank), _queries(asked)))
+        log_r = np.array(map_threads(partial(ranker.class_log_proba, rank), queries_of(asked)))
 
     labelled = own_labels.counts > 0
     unlabelled = asked.ids[~labelled]  # their codes speak for them

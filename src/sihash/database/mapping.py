@@ -57,27 +57,51 @@ class Map(Shortened):
         return plots.draw_map(self, axes)
 
 
-def project(snapshot: Snapshot, n: int = 100_000) -> Map:
-    """The map of a collection, of at most ``n`` items: the same ones as long as none come or go."""
-    numbers = snapshot.places.live_ids()
-    if not len(numbers):
-        raise DatabaseError("There is nothing to draw: the database has no items.")
-    order = np.argsort(mixed(numbers), kind="stable")  # as good as shuffled
-    shown = np.sort(order[:n])
-    learned = order[:LEARNED_ROWS]
+@dataclass(frozen=True)
+class Layout:
+    """Where items of a ``model`` (the digest of its hash functions) lie: steps 1 and 2.
+
+    Landmarks are at ``landmarks`` in the ``space``, and at ``plane`` (n × 2, from −1 to 1) on the map.
+    """
+
+    model: str
+    space: Array
+    landmarks: Array
+    plane: Array
+
+
+def lay_out(snapshot: Snapshot) -> Layout:
+    """The layout of a collection, found from some of its items."""
+    numbers = _items(snapshot)
+    learned = np.argsort(mixed(numbers), kind="stable")[:LEARNED_ROWS]  # as good as drawn
     space, landmarks = _landmarks(snapshot, numbers[learned], snapshot.places.live_classes()[learned])
     plane = _laid_out(landmarks)
+    plane = plane - (plane.min(axis=0) + plane.max(axis=0)) / 2
+    plane /= max(float(np.abs(plane).max()), 1e-9)
+    return Layout(snapshot.model, space, landmarks, plane)
+
+
+def project(snapshot: Snapshot, layout: Layout, n: int = 100_000) -> Map:
+    """The map of a collection, of at most ``n`` items: the same ones as long as none come or go."""
+    numbers = _items(snapshot)
+    order = np.argsort(mixed(numbers), kind="stable")  # as good as shuffled
+    shown = np.sort(order[:n])
     mean = snapshot.hasher.kernel_.mean
 
     def place(rows: slice) -> Array:
         X = snapshot.vectors(numbers[shown[rows]])
-        return _placed(normalise(X, mean) @ space, landmarks, plane)
+        return _placed(normalise(X, mean) @ layout.space, layout.landmarks, layout.plane)
 
     found = np.concatenate(map_threads(place, row_blocks(len(shown))))
-    found -= (found.min(axis=0) + found.max(axis=0)) / 2
-    found /= max(float(np.abs(found).max()), 1e-9)
     ids = ids_of_numbers(snapshot.catalogue, numbers[shown].tolist())
     return Map(snapshot.version, found, ids, snapshot.labels(numbers[shown]), len(numbers))
+
+
+def _items(snapshot: Snapshot) -> Array:
+    numbers = snapshot.places.live_ids()
+    if not len(numbers):
+        raise DatabaseError("There is nothing to draw: the database has no items.")
+    return numbers
 
 
 def _landmarks(snapshot: Snapshot, numbers: Array, classes: Array) -> tuple[Array, Array]:

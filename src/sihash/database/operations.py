@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ def create(
         else:
             X = places.vectors(training.ids, width, release=True)
         sketcher = Sketcher.made(mean_of_rows(X))
-        _write_rows(writer, new, sketcher)
+        write_rows(writer, new, sketcher)
         learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, sketcher, progress)
         meta |= {
             "format": FORMAT,
@@ -253,7 +253,7 @@ def _with_file(writer: Writer, segment: Segment) -> Segment:
     return written
 
 
-def _write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
+def write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
     """Sketch the vectors of new segments and write their rows."""
     for segment in new:
         segment.sketch(sketch_all(sketcher, segment.vectors))
@@ -433,7 +433,7 @@ class _Group:
             return writer.catalogue.rollback()
         encoder = Encoder(snapshot.hasher)
         written = [segment for segment in self.new if segment.number]
-        _write_rows(writer, written, snapshot.sketcher)
+        write_rows(writer, written, snapshot.sketcher)
         _encode(writer, written, encoder, version, progress)
         if len(written) < len(self.new):
             last = segments.joined_in_memory([segment for segment in self.new if not segment.number])
@@ -533,29 +533,35 @@ def _each_once(numbers: Array) -> Array:
 
 
 @in_turn
-def relabel(
-    reader: Reader, ids: Iterable[Id] | None, label: Any, labels: Iterable[Any] = ()
-) -> RelabelReport:
-    """Give items other labels, or none; segments stay as they are until a compaction.
+def relabel(reader: Reader, wanted: Mapping[Id, Any]) -> RelabelReport:
+    """Give each item of ``wanted`` its label or labels in the place of all that it has; None takes them."""
+    sets = [label_set(label) for label in wanted.values()]
+    with _changing(reader) as (writer, snapshot):
+        chosen, first = np.unique(snapshot.living(wanted), return_index=True)
+        after = np.array(writer.class_numbers(sets), dtype=np.int64)[first]
+        common = sets[0] if len(set(sets)) == 1 else ()
+        return _relabelled(writer, snapshot, chosen, after, common)
 
-    Items by id get these labels in the place of all that they have; items of the classes ``labels`` in the
-    place of these.
-    """
+
+@in_turn
+def relabel_classes(reader: Reader, labels: Iterable[Any], label: Any) -> RelabelReport:
+    """Give the items of some classes another label, or several, in the place of these."""
     wanted = label_set(label)
     with _changing(reader) as (writer, snapshot):
-        if ids is None:
-            chosen = snapshot.ids_of(labels)
-            after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), wanted)
-        else:
-            chosen = np.unique(snapshot.living(ids))
-            (number,) = writer.class_numbers([wanted])
-            after = np.full(len(chosen), number)
-        changed = _relabel(writer, snapshot, chosen, after)
-        if len(changed):
-            writer.commit("relabel", snapshot.version, {"n_relabelled": len(changed)})
-        version = snapshot.version
-        renamed = ids_of_numbers(snapshot.catalogue, changed.tolist())
-    return RelabelReport(version, renamed, wanted)
+        chosen = snapshot.ids_of(labels)
+        after = _exchanged(writer, snapshot, chosen, snapshot.known_labels(labels), wanted)
+        return _relabelled(writer, snapshot, chosen, after, wanted)
+
+
+def _relabelled(
+    writer: Writer, snapshot: Snapshot, chosen: Array, after: Array, labels: LabelSet
+) -> RelabelReport:
+    """Commit other class numbers; segments stay as they are until a compaction."""
+    changed = _relabel(writer, snapshot, chosen, after)
+    if len(changed):
+        writer.commit("relabel", snapshot.version, {"n_relabelled": len(changed)})
+    renamed = ids_of_numbers(snapshot.catalogue, changed.tolist())
+    return RelabelReport(snapshot.version, renamed, labels)
 
 
 @in_turn

@@ -65,7 +65,7 @@ def wanted(
         raise DatabaseError(str(error)) from None
 
 
-def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
+def query_vectors(queries: Any, features: Features) -> Array:
     """Queries as vectors (n × d), float32: images described as the items were, vectors as they are.
 
     Before a snapshot is held, for images take their time; `fitting` compares their width with those there.
@@ -75,10 +75,7 @@ def query_vectors(queries: Any, features: Callable[[], Features]) -> Array:
         queries = read_table(queries, "", NO_COLUMNS).X
         queries = queries if isinstance(queries, np.ndarray) else list(queries)
     is_matrix = isinstance(queries, np.ndarray) and queries.dtype.kind in "fc" and queries.ndim in (1, 2)
-    if is_matrix or (chosen := features()).name == "none":
-        X = _as_vectors(queries)
-    else:
-        X = _image_vectors(queries, chosen)
+    X = _as_vectors(queries) if is_matrix or features.name == "none" else _image_vectors(queries, features)
     if not np.isfinite(X).all():
         raise DatabaseError("A query holds NaN or infinite numbers, or some past 3.4e38; leave it out.")
     return X

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -45,19 +45,23 @@ class Snapshot:
     ``lock`` is held by searches together, and alone by `follow`.
     """
 
-    def __init__(self, root: Path, catalogue: Catalogue, before: State | None = None) -> None:
-        """``before`` is an earlier state of the same catalogue, to go on from."""
+    def __init__(
+        self, root: Path, catalogue: Catalogue, before: State | None = None, undoing: Sequence[int] = ()
+    ) -> None:
+        """``before`` is an earlier state of the same catalogue, to go on from; see also `read_state`."""
         self.lock = SharedLock()
         self.catalogue = catalogue  # where names of these items are
         self.root = root
-        self.meta = catalogue.meta
         self._ranker: Ranker | None = None
         self._making = Lock()
         self._matching: dict[tuple[int, str], Array] = {}
-        self.state = read_state(root, catalogue, before)
+        with catalogue.snapshot():  # all of one moment: other features change all of it
+            self.meta = catalogue.meta
+            self.state = read_state(root, catalogue, before, undoing)
+            hash_file = catalogue.file_of_version("hash", self.version)
+            sketcher_file = catalogue.file_of_kind("sketcher")
         self.places, self.classes = Places(self.state.segments), self.state.labels
-        hash_file = catalogue.file_of_version("hash", self.version)
-        self.sketcher = Sketcher.from_array(files.load_array(root, catalogue.file_of_kind("sketcher")))
+        self.sketcher = Sketcher.from_array(files.load_array(root, sketcher_file))
         files.check(root, hash_file)
         self.hasher = HashFunctions.from_file(root / hash_file.path)
         self._hash_path = root / hash_file.path
@@ -83,6 +87,14 @@ class Snapshot:
         own.lock, own._making, own._ranker, own._matching = SharedLock(), Lock(), None, {}
         own.places = Places(self.state.segments)
         return own
+
+    def before_update(self) -> Snapshot:
+        """The database as it would be if the last update, and all that came after it, were undone."""
+        since = self.log.since_update()
+        if not since or self._is_served:
+            why = "its index is on a server" if since else "there was no update since the last compaction"
+            raise DatabaseError(f"The state before the last update cannot be had: {why}.")
+        return Snapshot(self.root, self.catalogue, self.state, since)
 
     @property
     def log(self) -> Log:
@@ -388,6 +400,35 @@ class Reader:
         if self._pid == os.getpid():
             self._catalogue.close()
         self._snapshot = None
+
+
+class Frozen(Reader):
+    """Hands out one snapshot, always; nothing can be written by it."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.root = snapshot.root
+        self._frozen = snapshot
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return self._frozen.catalogue
+
+    @property
+    def line(self) -> Line:
+        raise _only_read()
+
+    def _follow(self) -> Snapshot:
+        return self._frozen
+
+    def _newest(self) -> Snapshot:
+        raise _only_read()
+
+    def close(self) -> None:
+        """The files belong to the database that it was taken from."""
+
+
+def _only_read() -> DatabaseError:
+    return DatabaseError("This is the collection as it was before an update; it can only be read.")
 
 
 def _follows(snapshot: Snapshot, catalogue: Catalogue, operation: int) -> bool:

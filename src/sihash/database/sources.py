@@ -16,7 +16,7 @@ from PIL import Image
 from sihash._typing import Array
 from sihash.checks import as_numbers
 from sihash.database.answers import Id, LabelSet
-from sihash.database.describing import Describer, Features, read_ahead
+from sihash.database.describing import SHORT, Describer, Features, read_ahead
 from sihash.database.intake import Intake
 from sihash.datasets import Reject, arrow
 from sihash.datasets.dataset import Collection
@@ -162,7 +162,7 @@ class ImageSource(Source):
 
     def blocks(self, intake: Intake) -> Iterator[ItemBlock]:
         describer = self._describer = Describer(self.features, self.thumbnails, len(self))
-        if self.notes_in is not None:
+        if self.notes_in is not None and len(self) > SHORT:
             self._notes = describer.noted_in(self.notes_in)
         start = 0
         for chunk, contents in read_ahead(self.images):

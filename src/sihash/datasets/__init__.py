@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 from sihash.datasets.dataset import Dataset, Reject
 
 if TYPE_CHECKING:
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "Reject", "load"]
 
-__getattr__ = found_when_asked(__name__, {"load": "sihash.datasets.loading"})
+__getattr__ = lazy_attributes(__name__, {"load": "sihash.datasets.loading"})

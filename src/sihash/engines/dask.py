@@ -18,10 +18,10 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.engines.choose import is_dask_array
-from sihash.engines.dask_actors import Crew
+from sihash.engines.dask_actors import DaskActors
 from sihash.engines.dask_matrix import Matrix
 from sihash.engines.local import Result, RowColumns
-from sihash.engines.partitioned_rows import Call, PartedRows, RowsLost
+from sihash.engines.partitioned_rows import Call, PartitionedRows, RowsLost
 from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks, Store
@@ -51,24 +51,29 @@ class Piece:
         return Piece(self.X, self.key[stays], self.y[stays], rows)
 
 
-class DaskRows(PartedRows):
-    """Rows on Dask workers, under ``number`` in every actor of the crew.
+class DaskRows(PartitionedRows):
+    """Rows on Dask workers, under ``number`` in every actor of the actors.
 
     ``pieces[k]`` is what part k was made of; ``pair[key]`` the number of a row's code word, as of the last
     checkpoint.
     """
 
     def __init__(
-        self, crew: Crew, sizes: list[int], shape: tuple[int, int], pieces: list[list[Piece]], pair: Array
+        self,
+        actors: DaskActors,
+        sizes: list[int],
+        shape: tuple[int, int],
+        pieces: list[list[Piece]],
+        pair: Array,
     ) -> None:
         super().__init__(sizes, *shape)
-        self.crew, self.pieces, self.pair = crew, pieces, pair
-        self.number = crew.new_number()
+        self.actors, self.pieces, self.pair = actors, pieces, pair
+        self.number = actors.new_number()
         self.lost: set[int] = set()
         self.is_settled = False  # until the first checkpoint; then rows do not change any more
         self.live, self.words = np.zeros(0, np.int64), np.zeros((0, 0), np.int8)
         self.feature_map: Any = None
-        finalize(self, crew.forget, self.number)
+        finalize(self, actors.forget, self.number)
 
     def _run(self, places: list[int], function: Callable[..., Any], calls: list[Call]) -> list[Any]:
         return self._call(places, function, calls, None)
@@ -81,11 +86,11 @@ class DaskRows(PartedRows):
             if self.lost and self.is_settled:
                 self._revive()
             messages = [
-                (self.number, function, call, derived, self.crew.forgotten(place))
+                (self.number, function, call, derived, self.actors.forgotten(place))
                 for place, call in zip(places, calls, strict=True)
             ]
             results = []
-            for place, answer in zip(places, self.crew.call(places, "run", messages), strict=True):
+            for place, answer in zip(places, self.actors.call(places, "run", messages), strict=True):
                 if answer is None or isinstance(answer, NotHere):
                     self.lost.add(place)
                 else:
@@ -96,12 +101,12 @@ class DaskRows(PartedRows):
         raise RowsLost(
             f"{len(self.lost)} of {len(self.sizes)} Dask workers with training rows are gone; nothing "
             "was changed. Call again to lay their rows out on others."
-        ) from self.crew.why
+        ) from self.actors.why
 
     def derive(self, function: Callable[..., Block], *args: Any) -> DaskRows:
         shape = self.n_features, self.n_bits
         pieces = [list(own) for own in self.pieces]
-        twin = DaskRows(self.crew, list(self.sizes), shape, pieces, self.pair)
+        twin = DaskRows(self.actors, list(self.sizes), shape, pieces, self.pair)
         self._call(self._everywhere, RowBlocks.derive, [(function, *args)] * len(self.sizes), twin.number)
         twin.sizes, twin.were_lost = list(self.sizes), self.were_lost
         twin._n_features, twin._n_bits = twin.parts(_shape)[0]
@@ -117,15 +122,15 @@ class DaskRows(PartedRows):
     def lay_out(self, places: list[int], function: Callable[..., RowBlocks], calls: list[Call]) -> None:
         """Let the parts at these places make their rows: ``function(pieces, *call)``."""
         for _ in range(TRIES):
-            for place in self.crew.gone.intersection(places):
-                self.crew.replace(place)
+            for place in self.actors.gone.intersection(places):
+                self.actors.replace(place)
             tables: list[list[dict[str, Any]]] = []
             deliveries: list[tuple[int, Any]] = []
             for place in places:
                 tables.append([self._columns(piece, place, deliveries) for piece in self.pieces[place]])
-            self.crew.wait_for(deliveries)
+            self.actors.wait_for(deliveries)
             filled = [(own, *call) for own, call in zip(tables, calls, strict=True)]
-            answers = self.crew.call(places, "build", [(self.number, function, call) for call in filled])
+            answers = self.actors.call(places, "build", [(self.number, function, call) for call in filled])
             for place, n in zip(places, answers, strict=True):
                 self.sizes[place] = n or 0
             missed = [k for k, n in enumerate(answers) if n is None]
@@ -134,15 +139,15 @@ class DaskRows(PartedRows):
             places, calls = [places[k] for k in missed], [calls[k] for k in missed]
         raise RowsLost(
             "Dask workers are lost as soon as they are given rows; do they have enough memory?"
-        ) from self.crew.why
+        ) from self.actors.why
 
     def _columns(self, piece: Piece, place: int, deliveries: list[tuple[int, Any]]) -> dict[str, Any]:
         """The columns of a piece for a worker. A block of a Dask array is brought there by a Dask task."""
         if isinstance(piece.X, np.ndarray):
             X: Any = piece.X if piece.rows is None else piece.X[piece.rows]
         else:
-            X, client = secrets.token_hex(8), self.crew.client
-            where = {"workers": [self.crew.addresses[place]], "allow_other_workers": False, "pure": False}
+            X, client = secrets.token_hex(8), self.actors.client
+            where = {"workers": [self.actors.addresses[place]], "allow_other_workers": False, "pure": False}
             task = client.submit(deliver, client.compute(piece.X.block), piece.rows, X, **where)
             deliveries.append((place, task))
         return {"X": X, "y": piece.y, "key": piece.key, "pair": self.pair[piece.key]}
@@ -253,7 +258,7 @@ class DaskEngine:
 
         pieces = [[piece(X, start) for X, start in held] for held in places.values()]
         shape = kernel.n_features_out, words.shape[1]
-        crew = Crew(self.client, list(places))
-        rows = DaskRows(crew, [0] * len(pieces), shape, pieces, np.zeros(0, np.int32))
+        actors = DaskActors(self.client, list(places))
+        rows = DaskRows(actors, [0] * len(pieces), shape, pieces, np.zeros(0, np.int32))
         rows._note(columns["key"], columns["pair"])
         return rows

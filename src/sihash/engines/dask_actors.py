@@ -14,7 +14,7 @@ SILENT_SECONDS = 2  # seconds until the scheduler is asked whether a silent work
 HIRE_SECONDS = 60  # for a new actor: its worker may have to import this package first
 
 
-class Crew:
+class DaskActors:
     """One actor a part, at places 0, 1, …; shared by all rows that were derived from each other.
 
     ``gone`` are the places whose worker does not answer any more.

@@ -29,7 +29,8 @@ class Engine(Protocol):
     ) -> RowBlocks:
         """Rows in blocks, class after class: those of a class that goes lie together.
 
-        With ``sizes``, rows in the order of blocks that were there before; their Φ is made when it is needed.
+        With ``sizes``, rows in the order of blocks that were there before: their vectors may be taken over
+        as they lie, and their Φ is made when it is needed.
         """
 
     def attempt(self, work: Callable[[], Result]) -> Result:
@@ -51,11 +52,15 @@ class LocalEngine:
     def lay_out(
         self, kernel: KernelMap, columns: RowColumns, words: Array, sizes: list[int] | None = None
     ) -> RowBlocks:
-        stops = np.cumsum(sizes or [])
-        runs = class_runs(columns["y"]) if sizes is None else np.split(np.arange(int(stops[-1])), stops[:-1])
+        stops = np.cumsum([0, *(sizes or [])])
+        again = map(slice, stops[:-1], stops[1:])
+        runs: list[Any] = class_runs(columns["y"]) if sizes is None else list(again)
 
-        def build(rows: Array) -> Block:
-            block = self._block(kernel, {name: values[rows] for name, values in columns.items()}, words)
+        def build(rows: Array | slice) -> Block:
+            own = {name: values[rows] for name, values in columns.items()}
+            if sizes is not None:  # the vectors may stay where they are
+                own |= {name: values.copy() for name, values in own.items() if name != "X"}
+            block = self._block(kernel, own, words)
             if sizes is None:
                 block["Phi"]
                 self.store.release(block.arrays["Phi"])

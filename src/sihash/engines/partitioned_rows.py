@@ -23,7 +23,7 @@ class RowsLost(Exception):
     """A machine that held rows is gone, and what it had learned of them with it."""
 
 
-class PartedRows(RowBlocks):
+class PartitionedRows(RowBlocks):
     """The interface of `RowBlocks`, by its methods run on every part.
 
     A subclass says in `_run` how to reach a part. ``sizes`` are the rows of each. Parts without rows are not
@@ -39,7 +39,7 @@ class PartedRows(RowBlocks):
         """``function(rows, *call)`` for the parts at these places, side by side; ``sizes`` are renewed."""
 
     @abstractmethod
-    def derive(self, function: Callable[..., Block], *args: Any) -> PartedRows: ...
+    def derive(self, function: Callable[..., Block], *args: Any) -> PartitionedRows: ...
 
     @property
     def _filled(self) -> list[int]:

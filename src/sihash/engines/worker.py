@@ -74,7 +74,7 @@ class Part:
             return NotHere()
         rows = self._rows[number]
         try:
-            result = self._context.run(function, rows, *own(args))
+            result = self._context.run(function, rows, *aligned_copy(args))
         except Exception as error:
             return Failure(error)
         if derived is not None:
@@ -97,17 +97,17 @@ def keep_freed_memory() -> None:
             mallopt(parameter, KEPT_BYTES)
 
 
-def own(value: Any) -> Any:
+def aligned_copy(value: Any) -> Any:
     """A copy of all arrays in arguments: those from the network are misaligned, products with them slow."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, tuple | list):
-        return type(value)(map(own, value))
+        return type(value)(map(aligned_copy, value))
     if isinstance(value, dict):
-        return {key: own(each) for key, each in value.items()}
+        return {key: aligned_copy(each) for key, each in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [field.name for field in dataclasses.fields(value)]
-        return dataclasses.replace(value, **{name: own(getattr(value, name)) for name in fields})
+        return dataclasses.replace(value, **{name: aligned_copy(getattr(value, name)) for name in fields})
     return value
 
 
@@ -127,7 +127,9 @@ def lay_out_part(pieces: list[RowColumns], kernel: KernelMap, words: Array) -> R
 def lay_out_part_again(
     pieces: list[RowColumns], kernel: KernelMap, sizes: list[int], words: Array
 ) -> RowBlocks:
-    return LocalEngine().lay_out(kernel, _joined(pieces), words, sizes)
+    columns = _joined(pieces)
+    columns["X"] = np.require(columns["X"], requirements=["A", "O", "W"])  # the rows take it over
+    return LocalEngine().lay_out(kernel, columns, words, sizes)
 
 
 def _joined(pieces: list[RowColumns]) -> RowColumns:

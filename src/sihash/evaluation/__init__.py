@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from sihash.evaluation.alternatives import AlternativeScore
@@ -32,6 +32,6 @@ _HOMES = {
     "ranked": ["ClassScores", "RankedScores", "RankedTally"],
     "retrieval": ["RetrievalScores", "against_database", "leave_one_out"],
 }
-__getattr__ = found_when_asked(
+__getattr__ = lazy_attributes(
     __name__, {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 )

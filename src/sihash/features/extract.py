@@ -50,8 +50,13 @@ def default_features() -> str:
 
 def about(features: str) -> str:
     """One line about features, for those who see their name in a database."""
-    lines = {efficientnet.NAME: efficientnet.ABOUT, "gist": f"GIST, a descriptor from 2001; {BETTER}"}
-    return lines.get(features, "the network in this file" if features.startswith("onnx:") else features)
+    lines = {
+        efficientnet.NAME: efficientnet.ABOUT,
+        "gist": f"GIST, a descriptor from 2001; {BETTER}, and `sihash refeature` uses it",
+        "none": "the vectors are the user's",
+        "pixels": "the pixels themselves",
+    }
+    return lines.get(features, "a network of the user's")
 
 
 def extractor(features: str, **options: Any) -> Extractor:

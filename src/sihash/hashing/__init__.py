@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from sihash.hashing.sih import SIH
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["SIH", "Change", "from_scratch", "incremental", "passive"]
 
 # A search needs `hash_functions`, an update `training`; the estimator brings scikit-learn with it.
-__getattr__ = found_when_asked(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "SIH": "sihash.hashing.sih",

@@ -145,19 +145,23 @@ class StoredTraining:
         shapes |= {name: (n, m) for name in self.tensors if name.startswith("machines.pi")}
         return {name: shape for name, shape in shapes.items() if name in self.tensors}
 
-    def with_vectors(self, X: Array, settings: Settings | None = None) -> Training:
-        """The training, with its vectors in the order of ``ids``."""
-        if len(X) != len(self.ids):
-            raise ValueError(f"Expected the {len(self.ids)} rows of ids_, got {len(X)}.")
+    def with_vectors(
+        self, X: Array, settings: Settings | None = None, places: Array | None = None
+    ) -> Training:
+        """The training, with its vectors: the rows ``places`` of ``X`` (default: all), as ``ids`` go."""
+        places = np.arange(len(X)) if places is None else places
+        if len(places) != len(self.ids):
+            raise ValueError(f"Expected the {len(self.ids)} rows of ids_, got {len(places)}.")
         keys = self.tensors["keys"]
-        X = X[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]
+        X = X[places[np.argsort(keys)[np.searchsorted(np.sort(keys), self.tensors["rows.key"])]]]
         return self._training(X.astype(np.float32, copy=False), settings or self.functions.settings)
 
     def training(self, settings: Settings) -> Training | None:
         """The training, if the file holds its vectors."""
-        return None if self.X is None else self._training(self.X, settings)
+        return None if self.X is None else self._training(self.X.copy(), settings)
 
     def _training(self, X: Array, settings: Settings) -> Training:
+        """The training with vectors ``X``, in the order of the blocks, which become its own."""
         from sihash.hashing.training import Training  # which writes itself by this module
 
         header, tensors = self.header, self.tensors

@@ -24,7 +24,13 @@ Headers = dict[bytes, bytes]
 
 # All else that is no GET changes the database; a new route is guarded unless it is put here.
 READING_POSTS = frozenset(
-    {"/v1/search/image", "/v1/search/vector", "/v1/classify/image", "/v1/classify/vector"}
+    {
+        "/v1/search/image",
+        "/v1/search/vector",
+        "/v1/classify/image",
+        "/v1/classify/vector",
+        "/v1/items/by-id",
+    }
 )
 TOKEN_CHECK = "/v1/token"  # changes nothing, and needs the token for that
 # What says nothing about the database: the page without its data, and that the service is alive.

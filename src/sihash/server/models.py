@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from sihash.database.answers import Item, Label, Rank, Value, Version
+from sihash.database.answers import ClassEvaluation, Item, Label, Rank, Value, Version
 
 Strategy = Literal["incremental", "relearn"]
 
@@ -82,6 +82,9 @@ class SearchOptions(Request):
         examples=["price < 20 and colour = 'red'"],
         description="Only items that match these conditions on columns.",
     )
+    before_update: bool = Field(
+        default=False, description="Search the collection as it was before the last update."
+    )
 
 
 class VectorSearch(SearchOptions):
@@ -133,6 +136,12 @@ class Relabelling(Ids):
     label: OneOrSeveral | None = Field(examples=["cat", ["cat", "asleep"]])
 
 
+class Relabellings(Request):
+    """Several relabellings as one change, which one undo takes back. Each item comes once."""
+
+    changes: list[Relabelling] = Field(min_length=1, max_length=10_000)
+
+
 class ClassRelabelling(Request):
     """Classes and the label, or the list of labels, that replaces them in their items.
 
@@ -168,6 +177,29 @@ class ItemsPage:
 
 
 @dataclass(frozen=True)
+class IdsAnswer:
+    version: int
+    ids: list[Id]
+
+
+@dataclass(frozen=True)
+class MapAnswer:
+    """Items in the plane: ``x`` and ``y`` run from 0 to 65,535; items that are alike lie together.
+
+    ``classes`` are places in ``labels``, −1 for an item without a label; of several labels it is the first.
+    ``n_items`` counts all items, of which these may be a sample.
+    """
+
+    version: int
+    n_items: int
+    ids: list[Id]
+    x: list[int]
+    y: list[int]
+    classes: list[int]
+    labels: list[Label]
+
+
+@dataclass(frozen=True)
 class ClassCount:
     """How many items have a label; ``n_only`` have no other, and are removed with the class."""
 
@@ -184,7 +216,8 @@ class InfoAnswer:
 
     ``thumbnails`` says whether small pictures are stored, ``read_only`` whether the service refuses to
     change anything; ``columns`` are the kinds of columns by name:
-    "number", "text", "true or false".
+    "number", "text", "true or false". ``title`` is the column that the page shows as the title of an item.
+    ``about_features`` is a line on what describes images, its origin and licence.
     """
 
     name: str
@@ -197,11 +230,13 @@ class InfoAnswer:
     read_only: bool
     width: int
     features: str
+    about_features: str
     index: str
     ranks: list[str]
     rank: str
     classes: list[ClassCount]
     columns: dict[str, str]
+    title: str | None
     n_waiting: int
 
 
@@ -227,7 +262,7 @@ class ComparisonAnswer:
     """The database (first of ``rows``) compared with other methods; ``advice`` is one sentence.
 
     ``skipped`` are the reasons why methods are missing. ``note`` says where the queries come from, or is
-    empty.
+    empty. ``classes`` are the scores of the database by class.
     """
 
     version: int
@@ -238,6 +273,7 @@ class ComparisonAnswer:
     n_left_out: int
     note: str
     advice: str
+    classes: list[ClassEvaluation]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,9 @@ class Bodies:
         self.limits = limits
         self.n_held = 0
         images = ("/v1/search/image", "/v1/classify/image", "/v1/items")
-        self._larger = {"/v1/items/batch": limits.batch_bytes, **dict.fromkeys(images, limits.image_bytes)}
+        many = ("batch", "by-id", "remove", "relabel", "relabel/each")
+        self._larger = {f"/v1/items/{each}": limits.batch_bytes for each in many}
+        self._larger |= dict.fromkeys(images, limits.image_bytes)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):

@@ -17,11 +17,13 @@ from PIL import Image
 from sihash.database import Database
 from sihash.database.answers import RANKS, Label
 from sihash.features import BadImage
+from sihash.features.extract import about
 from sihash.server.metrics import Metrics
-from sihash.server.models import ClassCount, InfoAnswer
-from sihash.server.reports import ReportCache, diagnosis, evaluation
+from sihash.server.models import ClassCount, InfoAnswer, SearchOptions
+from sihash.server.reports import ReportCache, diagnosis, evaluation, map_of_items
 from sihash.server.run_folder import hold
 from sihash.server.settings import ServerSettings
+from sihash.server.titles import Titles
 from sihash.server.updates import Updates
 from sihash.server.uploads import Allowance, Decoders
 from sihash.store.labels import written_labels
@@ -44,11 +46,17 @@ class Service:
         )
         self.evaluations = ReportCache(settings.database, evaluation)
         self.diagnoses = ReportCache(settings.database, diagnosis)
+        # These outlive the handle that a report is made by.
+        self.maps = ReportCache(settings.database, lambda _: map_of_items(self.database))
+        self._before_update = ReportCache(settings.database, lambda _: self.database.before_update())
+        self._titles = Titles(self.database, settings.title)
         self._writers = ThreadPoolExecutor(settings.limits.writers, "writer")
-        # How small a side may become while an image is decoded: as the database itself would have it.
-        features = self.database.features
-        self.holds_images = features.name != "none"
-        self.at_least = features.extractor().at_least if self.holds_images else None
+        self.holds_images = self.database.features.name != "none"
+
+    @property
+    def at_least(self) -> int | None:
+        """How small a side may become while an image is decoded: as the database itself would have it."""
+        return self.database.features.extractor().at_least if self.holds_images else None
 
     async def close(self) -> None:
         self.updates.stop()
@@ -73,6 +81,7 @@ class Service:
             read_only=self.settings.read_only,
             width=info["n_features"],
             features=info["features"].partition(":")[0],
+            about_features=about(info["features"]),
             index=info["index"]["kind"],
             ranks=list(RANKS),
             rank=info["rank"],
@@ -81,6 +90,7 @@ class Service:
                 for label, n in (info["classes"] | unlabelled).items()
             ],
             columns=info["columns"],
+            title=self._titles.column(info["columns"]),
             n_waiting=info["n_waiting"],
         )
 
@@ -95,6 +105,10 @@ class Service:
             if label not in known:
                 raise HTTPException(404, f"There is no class {text!r}.")
         return labels
+
+    async def searcher_for(self, options: SearchOptions) -> Database:
+        """The database as it is now, or as it was before its last update."""
+        return await self._before_update.current() if options.before_update else self.searcher
 
     def expect(self, kind: Literal["images", "vectors"]) -> None:
         """Refuse what is nothing like the items, in a sentence about what the database holds."""

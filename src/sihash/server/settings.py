@@ -58,7 +58,7 @@ class Limits:
 class ServerSettings:
     """``run_folder`` is a private temporary folder that all workers share; ``host_names`` are allowed beside
     those of the loopback; of the token only its hash is known; ``update_threads`` is what an update may take
-    of the cores."""
+    of the cores; ``title`` is the column whose texts the page shows as titles, if not the guessed one."""
 
     database: str
     run_folder: str  # "" until the service runs
@@ -67,6 +67,7 @@ class ServerSettings:
     host_names: tuple[str, ...] = ()
     update_threads: str = "1"
     read_only: bool = False
+    title: str | None = None
     log_level: Level = "warning"
     log_format: Format = "text"
     limits: Limits = field(default_factory=Limits)

@@ -21,7 +21,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -251,9 +250,9 @@ class Catalogue:
     def last_operation(self) -> int:
         return int(self.execute("PRAGMA user_version")[0][0])
 
-    @cached_property
+    @property
     def meta(self) -> dict[str, Any]:
-        """What was settled at the creation."""
+        """What was settled at the creation; features may change later."""
         return {key: json.loads(value) for key, value in self.rows("meta")}
 
     def files(self, where: str = "1", values: Sequence[Any] = ()) -> Iterator[tuple[str, Any, Any, Written]]:

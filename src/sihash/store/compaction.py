@@ -58,7 +58,7 @@ def write_new(writer: Writer, known: list[Segment], new: Segment, log: Log, vers
     parts.append({version: new.codes})
     for label, codes in merged_codes(parts, [len(segment.ids) for segment in run], log).items():
         writer.write_codes(one.number, label, codes)
-    _delete_segments(writer.catalogue, [segment.number for segment in merged])
+    delete_segments(writer.catalogue, [segment.number for segment in merged])
 
 
 def _stored_codes(writer: Writer, log: Log, segment: Segment) -> Codes:
@@ -92,7 +92,7 @@ def merged_codes(parts: list[Codes], sizes: list[int], log: Log) -> Codes:
     return out
 
 
-def _delete_segments(catalogue: Catalogue, numbers: Iterable[int]) -> None:
+def delete_segments(catalogue: Catalogue, numbers: Iterable[int]) -> None:
     """Take segments and their files out of the catalogue; the next writer deletes the files."""
     for number in numbers:
         catalogue.delete("files", f"segment = {number}")
@@ -108,15 +108,8 @@ def compact(writer: Writer, state: State, needed: Array) -> tuple[int, int]:
     everything, catalogue = state.segments, writer.catalogue
     stays = {s.number: s.alive | np.isin(s.ids, needed) for s in everything}
     dead = state.dead_ids()
-    # 1. Rows of items: those of dead ones go, those of relabelled ones get the labels of now.
-    catalogue.set_aside("dead", dead)
-    for table in ("items", "thumbnails"):
-        catalogue.delete(table, "id IN (SELECT id FROM dead)")
-    now: dict[int, int] = {}
-    for segment in everything:
-        changed = segment.classes != segment.rows["class"]
-        now |= dict(zip(segment.ids[changed].tolist(), segment.classes[changed].tolist(), strict=True))
-    writer.replace_classes(now)
+    # 1. Rows of items.
+    settle_items(writer, state)
     # 2. Segments: runs of them become one each; of the others some get rows with the labels of now.
     runs = _to_rewrite(everything, stays, segments.rows_of(int(catalogue.meta["width"])))
     n_new = sum(_rewrite(writer, run, stays) for run in runs)
@@ -126,7 +119,7 @@ def compact(writer: Writer, state: State, needed: Array) -> tuple[int, int]:
             catalogue.delete("files", f"segment = {segment.number} AND kind = 'rows'")
             file = segments.write_rows(writer.root, segment.number, segment.rows_now)
             writer.adopt("rows", file, segment.number)
-    _delete_segments(catalogue, merged)
+    delete_segments(catalogue, merged)
     # 3. Files of other versions than those in use, and rows that said what happened to items.
     used = {segment.number: segment.code_version for segment in everything}
     for kind, number, version, file in list(catalogue.files("version IS NOT NULL")):
@@ -137,6 +130,18 @@ def compact(writer: Writer, state: State, needed: Array) -> tuple[int, int]:
     writer.insert_removed(dead[np.isin(dead, needed)])
     n_dropped = sum(len(s.ids) - int(stays[s.number].sum()) for s in everything)
     return n_dropped, len(everything) - len(merged) + n_new
+
+
+def settle_items(writer: Writer, state: State) -> None:
+    """Rows of dead items go, those of relabelled ones get the labels of now."""
+    writer.catalogue.set_aside("dead", state.dead_ids())
+    for table in ("items", "thumbnails"):
+        writer.catalogue.delete(table, "id IN (SELECT id FROM dead)")
+    now: dict[int, int] = {}
+    for segment in state.segments:
+        changed = segment.classes != segment.rows["class"]
+        now |= dict(zip(segment.ids[changed].tolist(), segment.classes[changed].tolist(), strict=True))
+    writer.replace_classes(now)
 
 
 def _to_rewrite(everything: list[Segment], stays: dict[int, Array], full: int) -> list[list[Segment]]:

@@ -67,6 +67,19 @@ class Log:
                 return None if is_lost else operation
         return None
 
+    def since_update(self) -> list[int]:
+        """The last update in force and what came after it, latest first; nothing if its files may be gone."""
+        since = []
+        for number, operation in reversed(self.operations.items()):
+            if operation.kind in REWRITES:
+                return []
+            if operation.kind not in ("undo", "reencode") and number not in self.undone:
+                since.append(number)
+                if operation.kind == "update":
+                    is_stored = self.version_before(number) >= self.oldest_version
+                    return since if is_stored else []
+        return []
+
     # Items.
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from sihash.store import files
 from sihash.store.catalogue import Catalogue
 from sihash.store.files import Written
 from sihash.store.labels import LabelTable
-from sihash.store.log import REWRITES, Log
+from sihash.store.log import REWRITES, Log, Operation
 from sihash.store.segments import Places, Segment
 
 NEW = np.iinfo(np.int64).max  # no segment has this number
@@ -59,8 +59,10 @@ class State:
         return np.concatenate([np.empty(0, dtype=np.int64), *(s.ids[~s.alive] for s in self.segments)])
 
 
-def read_state(root: Path, catalogue: Catalogue, before: State | None = None) -> State:
-    """The state that a catalogue describes now.
+def read_state(
+    root: Path, catalogue: Catalogue, before: State | None = None, undoing: Sequence[int] = ()
+) -> State:
+    """The state that a catalogue describes now, or would if the operations ``undoing`` were undone, too.
 
     ``before`` is an earlier state of the same catalogue: segments that nothing has happened to are taken over
     from it, and so are the rows that have been read already.
@@ -68,6 +70,8 @@ def read_state(root: Path, catalogue: Catalogue, before: State | None = None) ->
     # 1. Rows of the catalogue, all of one moment.
     with catalogue.snapshot():
         new = catalogue.operations(before.operation if before else 0)
+        if undoing:
+            new += _undone(before.log.and_then(new) if before else Log(new), undoing)
         if before and not new:
             return before
         log = before.log.and_then(new) if before else Log(new)
@@ -103,6 +107,16 @@ def read_state(root: Path, catalogue: Catalogue, before: State | None = None) ->
             )
         segments.append(segment)
     return State(log, labels, sorted(segments, key=lambda segment: int(segment.ids[0])), *history)
+
+
+def _undone(log: Log, numbers: Sequence[int]) -> list[Operation]:
+    """What undoing some operations, one after the other, would leave in the log."""
+    last = log.last
+    version = log.version_before(min(numbers))
+    return [
+        replace(last, number=last.number + k, kind="undo", version=version, target=number, _details="{}")
+        for k, number in enumerate(numbers, 1)
+    ]
 
 
 def _sorted_by_id(before: Array | None, rows: list[tuple[int, ...]], n_columns: int) -> Array:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from sihash._lazy import found_when_asked
+from sihash._lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from sihash.svm.binary import solve_binary
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["MulticlassSolution", "SVMs", "Solution", "solve_binary", "solve_multiclass"]
 
 # Searches need `blocks` of it, for what they share with learning, and not the solvers' compiled loops.
-__getattr__ = found_when_asked(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "MulticlassSolution": "sihash.svm.multiclass",

@@ -32,11 +32,12 @@ class Gram:
     n_rows: int
     C: float
     settings: SolverSettings = DEFAULTS
+    is_patched: bool = False  # columns came later, and were counted on other rows perhaps
 
     @classmethod
     def of(cls, rows: RowBlocks, C: float, settings: SolverSettings = DEFAULTS) -> Gram:
         every = max(1, len(rows) // (settings.rows_per_feature * rows.n_features))
-        matrix = sum(rows.parts(_of_part, every))
+        matrix = sum(rows.parts(_of_part, every, slice(None)))
         return cls(every * matrix, every, len(rows), C, settings)
 
     def with_rows(self, product: Array, n: int) -> Gram:
@@ -47,6 +48,16 @@ class Gram:
         """The same of some columns of Φ."""
         return replace(self, matrix=self.matrix[np.ix_(columns, columns)])
 
+    def with_columns(self, rows: RowBlocks, at: int, n_new: int) -> Gram:
+        """The same with ``n_new`` columns before number ``at``, counted on the ``rows``, which have them."""
+        new = slice(at, at + n_new)
+        product = self.every * sum(rows.parts(_of_part, self.every, new))
+        others = np.delete(np.arange(product.shape[1]), new)
+        matrix = np.empty((product.shape[1], product.shape[1]), self.matrix.dtype)
+        matrix[np.ix_(others, others)] = self.matrix
+        matrix[new], matrix[:, new] = product, product.T
+        return replace(self, matrix=matrix, is_patched=True)
+
     def folded(self, W: Array, kept: Array) -> Array:
         """Weights for the columns ``kept`` whose scores are nearest to those of ``W`` (m × d)."""
         gone = np.setdiff1d(np.arange(W.shape[1]), kept)
@@ -54,12 +65,21 @@ class Gram:
         return W[:, kept] + self.only(kept).solve(lost.T)
 
     def is_stale(self, rows: RowBlocks) -> bool:
-        """Whether too many of the rows in it are gone."""
-        return self.n_rows > self.settings.stale * len(rows)
+        """Whether too many of the rows in it are gone, or columns do not go together."""
+        if self.n_rows > self.settings.stale * len(rows):
+            return True
+        try:
+            return self.is_patched and self._factored[1] > 0
+        except LinAlgError:
+            return True
+
+    @property
+    def factor(self) -> Array:
+        return self._factored[0]
 
     @cached_property
-    def factor(self) -> Array:
-        """Lower triangular ``L`` with ``L Lᵀ = I + κ C ΦᵀΦ``, float32.
+    def _factored(self) -> tuple[Array, float]:
+        """Lower triangular ``L`` with ``L Lᵀ = I + κ C ΦᵀΦ``, float32, and the ridge that it took.
 
         Where C is large and features depend on each other, rounding outweighs the 1 on the diagonal: then in
         float64, and with a ridge only as large as it takes.
@@ -73,7 +93,7 @@ class Gram:
             hessian *= scale
             hessian[np.diag_indices(len(hessian))] += 1 + ridge * trace
             try:
-                return np.linalg.cholesky(hessian).astype(np.float32, copy=False)
+                return np.linalg.cholesky(hessian).astype(np.float32, copy=False), ridge
             except LinAlgError as error:
                 indefinite = error
         raise indefinite
@@ -94,15 +114,18 @@ def sample_product(Phi: Array, every: int) -> Array:
     return A.T @ A
 
 
-def _of_part(rows: RowBlocks, every: int) -> Array:
-    """Blocks go together in runs whose samples are about a block: short products are slow."""
+def _of_part(rows: RowBlocks, every: int, columns: slice) -> Array:
+    """The rows of ΦᵀΦ for some columns.
+
+    Blocks go together in runs whose samples are about a block: short products are slow.
+    """
 
     chosen = slice(None, None, every)
 
     def product(run: list[Block]) -> Array:
         some = RowBlocks(run, rows.store)
         A = np.concatenate([block.features(chosen).copy() for block in some])  # read before it is let go
-        return A.T @ A
+        return A[:, columns].T @ A
 
     runs: list[list[Block]] = []
     room = 0

@@ -40,14 +40,14 @@ def problem(seed, n=25, m=5, n_classes=3):
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 9), n_classes=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_objective_is_that_of_all_pairs(seed, m, n_classes):
     _, _, B, numbers, _ = problem(seed, m=m, n_classes=n_classes)
     assert objective(B, numbers) == pytest.approx(all_pairs(B, numbers))
 
 
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 6), n_classes=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_step_raises_the_objective_and_none_would_lower_it_further(seed, m, n_classes):
     K, scores, B, numbers, rng = problem(seed, m=m, n_classes=n_classes)
     for _ in range(12):

@@ -22,7 +22,7 @@ def all_pairs(bit, numbers, separation):
 @given(
     seed=st.integers(0, 10**6), n_classes=st.integers(1, 5), separation=st.sampled_from([0.0, 0.1, 1.0, 3.0])
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_descent_never_rises_and_ends_where_nothing_gains(seed, n_classes, separation):
     rng = np.random.RandomState(seed)
     numbers = rng.randint(0, n_classes, 30)

@@ -29,7 +29,7 @@ def value(R, pull, z):
 
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 9), scale=st.sampled_from([0, 3, 20, 200]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_cuts_are_the_best_of_all_signs(seed, n, scale):
     rng = np.random.RandomState(seed)
     R = rng.randint(0, 12, (n, n)).astype(float)

@@ -26,7 +26,7 @@ def column_sweeps(B, Q, W, max_passes=10):
 
 
 @given(seed=st.integers(0, 10**6), n_bits=st.integers(1, 9), n_classes=st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_in_turn_end_where_columns_in_turn_end(seed, n_bits, n_classes):
     rng = np.random.RandomState(seed)
     B = rng.choice([-1.0, 1.0], (20, n_bits))
@@ -39,7 +39,7 @@ def test_rows_in_turn_end_where_columns_in_turn_end(seed, n_bits, n_classes):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_single_flip_improves_a_descended_code(seed):
     rng = np.random.RandomState(seed)
     B = rng.choice([-1.0, 1.0], (8, 6))

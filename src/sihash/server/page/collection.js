@@ -3,9 +3,9 @@
 import { get, itemPath, post, remove, token } from "./api.js";
 import { balanceChart, wantStatistics } from "./bits.js";
 import { byName, bySize, MANY, matching } from "./classes.js";
-import { $, announce, confirmed, count, empty, h, imageFiles, labelsText, labelText, shortName, showError } from "./dom.js";
+import { $, announce, breakable, confirmed, count, empty, h, imageFiles, labelsText, labelText, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
-import { itemCard, placeholders } from "./items.js";
+import { itemCard, placeholders, titleOf } from "./items.js";
 import { labelEditor } from "./labels.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
@@ -34,7 +34,8 @@ function setInfo(value) {
   $("no-classes").hidden = info.classes.length > 0;
   $("find-class").hidden = info.classes.length <= MANY;
   $("balance-card").hidden = !info.n_items;
-  $("add").hidden = !info.holds_images;
+  $("add").hidden = $("about-features").hidden = !info.holds_images;
+  $("about-features").textContent = `Photos are described by ${info.about_features}.`;
   showClasses();
   browse();
   if (!$("view-collection").hidden) showBalance();
@@ -63,7 +64,7 @@ function showClasses() {
 function classRow({ label, n_items, n_only }, most) {
   const name = labelText(label);
   return h("tr", {},
-    h("th", { scope: "row" }, label === null ? h("span", { class: "label none" }, name) : h("button", { type: "button", class: "link", title: name, dir: "auto", "aria-pressed": String(name === state.label), onclick: () => pick(name) }, shortName(name))),
+    h("th", { scope: "row" }, label === null ? h("span", { class: "label none" }, name) : h("button", { type: "button", class: "link", title: name, dir: "auto", "aria-pressed": String(name === state.label), onclick: () => pick(name) }, breakable(shortName(name)))),
     h("td", { class: "meter" }, h("meter", { max: most, value: n_items, "aria-label": `${name}: ${count(n_items, "item")}` })),
     h("td", { class: "number" }, n_items.toLocaleString("en")),
     h("td", {}, label === null ? null : h("button", { type: "button", class: "quiet-danger", "aria-label": `Delete the class ${name}`, onclick: () => deleteClass(label, n_only, n_items - n_only) }, "delete")));
@@ -87,7 +88,7 @@ function browse() {
     try {
       const { items } = await get("/v1/items", { offset: from, limit: PAGE, class: label ?? undefined });
       shown.push(...items);
-      return items.length || from ? items.map((item) => itemCard(item, actions)) : [empty("No items", "Add some images above.")];
+      return items.length || from ? items.map((item) => itemCard(item, actions)) : [empty("No items", info.holds_images ? "Add some images above." : "Add some with sihash add, or the client.")];
     } catch {
       return []; // the top of the page says that the service is away; this is asked again when it is back
     }
@@ -95,7 +96,7 @@ function browse() {
 }
 
 async function removeItem(item) {
-  if (!(await confirmed("Remove this item?", `${item.name} will be removed from all searches. The image file is not deleted.`, "Remove"))) return;
+  if (!(await confirmed("Remove this item?", `${titleOf(item)} will be removed from all searches. The image file is not deleted.`, "Remove"))) return;
   await change(async () => {
     await remove(itemPath(item.id));
     return "Removed.";

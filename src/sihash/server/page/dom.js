@@ -46,14 +46,20 @@ export function learnNames(names) {
 }
 
 /** A long name without what all have in common, and without its middle: names often differ only at their ends. */
-export function shortName(name) {
-  if (name.length <= LONGEST_NAME) return name;
+export const shortName = (name) => shortened(name, LONGEST_NAME);
+
+/** As `shortName`, where there is room for so many letters. */
+export function shortened(name, longest) {
+  if (name.length <= longest) return name;
   const isOneOfThem = name.startsWith(shared.first) && name.endsWith(shared.last);
   const [first, last] = isOneOfThem ? [shared.first, shared.last] : ["", ""];
   const all = [...letters.segment(name.slice(first.length, name.length - last.length))].map(({ segment }) => segment);
-  const short = all.length <= LONGEST_NAME ? all : [...all.slice(0, LONGEST_NAME - LAST_LETTERS - 1), "…", ...all.slice(-LAST_LETTERS)];
+  const short = all.length <= longest ? all : [...all.slice(0, longest - LAST_LETTERS - 1), "…", ...all.slice(-LAST_LETTERS)];
   return [first && "…", ...short, last && "…"].join("");
 }
+
+/** A text that may break behind what joins words in names and paths, before it breaks inside a word. */
+export const breakable = (text) => String(text).split(/(?<=[_/\\-])(?=[^_/\\-])/).flatMap((part, k) => (k ? [h("wbr"), part] : [part]));
 
 /** The labels of an item, in a line. */
 export const labelsText = (labels) => labels.join(", ") || labelText(null);

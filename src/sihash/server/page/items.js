@@ -2,13 +2,14 @@
 
 import { itemPath, request } from "./api.js";
 import { bitsOf, strip } from "./bits.js";
-import { count, fixed, h, labelsText, percent, svg } from "./dom.js";
+import { breakable, count, fixed, h, labelsText, percent, svg } from "./dom.js";
 import { hasSeveral, labelTags, setLabels } from "./labels.js";
+import { isSelected, pickBox } from "./selection.js";
 
 const MOST_TAGS = 4; // on a card
 const KEPT = 600; // thumbnails in memory
 const thumbnails = new Map(); // id → promise of a blob address, or of null
-export let info = { n_bits: 0, holds_images: false, thumbnails: false }; // of /v1/info
+export let info = { n_bits: 0, holds_images: false, thumbnails: false, columns: {}, classes: [], title: null }; // of /v1/info
 
 export function setCollection(value) {
   info = value;
@@ -16,6 +17,9 @@ export function setCollection(value) {
   document.body.classList.toggle("no-pictures", !info.thumbnails);
   document.body.classList.toggle("read-only", info.read_only);
 }
+
+/** What an item is called: the text of the title column, the name of its file, or its id. */
+export const titleOf = (item) => String(item.columns?.[info.title] ?? (info.holds_images ? item.name : item.id));
 
 /** A picture that the service has, as a blob address; null if it has none. */
 export async function fetched(path, signal) {
@@ -72,22 +76,23 @@ const magnifier = () => svg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true"
  * `asked` are the labels of the query.
  */
 function card(item, title, { open, look, remove, asked }, ...words) {
-  const name = labelsText(item.labels);
-  return h("li", { class: "item", "data-id": item.id, "data-label": name },
-    h("button", { type: "button", class: "open", title: item.name, "aria-label": title, onclick: () => open(item) }, picture(item)),
-    look && h("button", { type: "button", class: "corner closer", title: "Look closer", "aria-label": `Look closer at ${name}, ${item.name}`, onclick: () => look(item) }, magnifier()),
-    remove && h("button", { type: "button", class: "corner remove", title: "Remove", "aria-label": `Remove ${item.name}`, onclick: () => remove(item) }, "×"),
-    h("div", { class: "words" }, labelTags(item.labels, { asked, most: MOST_TAGS }), info.thumbnails ? null : h("span", { class: "name quiet", dir: "auto" }, item.name), ...words));
+  const [name, own] = [labelsText(item.labels), titleOf(item)];
+  return h("li", { class: isSelected(item.id) ? "item picked" : "item", "data-id": item.id, "data-label": name },
+    h("button", { type: "button", class: "open", title: own, "aria-label": title, onclick: () => open(item) }, picture(item)),
+    look && h("button", { type: "button", class: "corner closer", title: "Look closer", "aria-label": `Look closer at ${name}, ${own}`, onclick: () => look(item) }, magnifier()),
+    remove && h("button", { type: "button", class: "corner remove", title: "Remove", "aria-label": `Remove ${own}`, onclick: () => remove(item) }, "×"),
+    pickBox(item, `${name}, ${own}`),
+    h("div", { class: "words" }, labelTags(item.labels, { asked, most: MOST_TAGS }), info.thumbnails && !info.title ? null : h("span", { class: "title quiet", dir: "auto", title: own }, breakable(own)), ...words));
 }
 
 /** An item of the collection. */
-export const itemCard = (item, actions) => card(item, `Search from ${labelsText(item.labels)}, ${item.name}`, actions);
+export const itemCard = (item, actions) => card(item, `Search from ${labelsText(item.labels)}, ${titleOf(item)}`, actions);
 
 /** A result of a search. */
 export function hitCard(hit, queryCode, actions) {
   const far = hit.distance === 0 ? "same code" : count(hit.distance, "bit");
   const differing = hit.distance === 0 ? "all bits agree" : `${count(hit.distance, "bit")} of ${info.n_bits} differ`;
-  const title = `Search from ${labelsText(hit.labels)}, ${hit.name}, score ${fixed(hit.score, 2)}, ${differing}`;
+  const title = `Search from ${labelsText(hit.labels)}, ${titleOf(hit)}, score ${fixed(hit.score, 2)}, ${differing}`;
   return card(hit, title, actions,
     h("span", { class: "distance", title: `score ${fixed(hit.score, 3)}, ${differing}` }, `${fixed(hit.score, 2)} · ${far}`),
     reasons(hit.why),

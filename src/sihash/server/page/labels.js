@@ -1,9 +1,10 @@
 // Labels of an item: how they are shown, and how they are edited.
 
 import { byName } from "./classes.js";
-import { $, announce, h, labelsText, labelText, learnNames, shortName } from "./dom.js";
+import { $, announce, breakable, h, labelsText, labelText, learnNames, shortened, shortName } from "./dom.js";
 
 const LONGEST = 1000; // characters of a label
+const LONGEST_LINES = 56; // characters of one that stands alone, in two or three lines
 let info = { classes: [], n_several: 0 };
 export function setLabels(value) {
   info = value;
@@ -11,7 +12,7 @@ export function setLabels(value) {
 }
 
 /** One label, in whatever script; `title` has it whole where there is no room. */
-const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, shortName(labelText(label)));
+const labelSpan = (label) => h("span", { class: label === null ? "label none" : "label", dir: "auto", title: labelText(label) }, breakable(shortened(labelText(label), LONGEST_LINES)));
 
 /**
  * The labels of an item. Where items have several, a tag each, `most` at most; those in `asked`, the labels of the

@@ -6,6 +6,7 @@ import { drawAtWidth } from "./drawing.js";
 import { askForToken, refresh } from "./main.js";
 
 let last = null; // the last state of the update that was told
+let nWaiting = null; // changes that an update would learn from
 
 export const view = { name: "learning", title: "Learning", setUp, setInfo };
 
@@ -14,15 +15,25 @@ function setUp() {
   $("update").addEventListener("change", () => {
     const isScratch = new FormData($("update")).get("strategy") === "relearn";
     $("compare").disabled = isScratch;
+    showStart();
   });
   $("undo").addEventListener("click", undo);
 }
 
 function setInfo(info) {
-  $("waiting").textContent = info.n_waiting
-    ? `${count(info.n_waiting, "change")} since the last update: labelled images that came, went or were relabelled.`
-    : "Nothing has changed since the last update.";
+  nWaiting = info.n_waiting;
+  showStart();
   showVersions().catch(() => {});
+}
+
+/** Whether there is something to start, and if not, why. */
+function showStart() {
+  if (nWaiting === null) return;
+  const isScratch = new FormData($("update")).get("strategy") === "relearn";
+  $("update-button").disabled = last?.state === "running" || (!nWaiting && !isScratch);
+  $("waiting").textContent = nWaiting
+    ? `${count(nWaiting, "change")} since the last update: labelled items that came, went or were relabelled.`
+    : `Nothing has changed since the last update${isScratch ? "." : ", so there is nothing to learn. Learning from scratch is possible: it draws new code words."}`;
 }
 
 async function start() {
@@ -34,14 +45,13 @@ async function start() {
     setUpdate(await post("/v1/updates", { json: { strategy, compare: strategy === "incremental" && $("compare").checked } }));
   } catch (error) {
     showError("update-error", error);
-    $("update-button").disabled = last?.state === "running";
+    showStart();
   }
 }
 
 /** What the service tells about the update, again and again. */
 export function setUpdate(update) {
   const isRunning = update.state === "running";
-  $("update-button").disabled = isRunning;
   $("update-progress").hidden = !isRunning;
   $("update-badge").hidden = !isRunning;
   $("update-badge").textContent = `updating ${percent(update.share)}`;
@@ -50,6 +60,7 @@ export function setUpdate(update) {
   $("update-left").textContent = update.seconds_left === null ? "" : `${update.seconds_left < 1 ? "" : "about "}${seconds(update.seconds_left)} left`;
   const hasEnded = last?.state === "running" && !isRunning;
   last = update;
+  showStart();
   showError("update-error", update.state === "failed" ? new Error(update.error) : null);
   $("update-warnings").hidden = !update.warnings.length;
   $("update-warnings").textContent = update.warnings.join(" ");

@@ -7,6 +7,7 @@ import { $, announce, count, h, showError } from "./dom.js";
 import { setCollection } from "./items.js";
 import { setUpdate } from "./learning.js";
 import * as search from "./search.js";
+import { setUpSelection } from "./selection.js";
 import { closeViewer, setUpViewer } from "./viewer.js";
 import { VIEWS } from "./views.js";
 
@@ -122,6 +123,7 @@ setUpToken();
 setUpDialogs();
 setUpDropping();
 setUpViewer();
+setUpSelection();
 setUpViews();
 watchOffline((isOffline) => {
   $("offline").hidden = !isOffline;

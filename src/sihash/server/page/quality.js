@@ -1,7 +1,11 @@
 // The view of quality: the database compared with other methods, and one sentence of advice.
 
 import { get } from "./api.js";
-import { $, announce, count, h, showError } from "./dom.js";
+import { matching } from "./classes.js";
+import { $, announce, breakable, count, h, labelText, shortened, shortName, showError } from "./dom.js";
+import { drawAsSeen, pieces } from "./drawing.js";
+import { itemsOf } from "./selection.js";
+import { look } from "./viewer.js";
 
 const FIGURES = ["p_at_1", "p_at_10", "map"];
 
@@ -9,13 +13,15 @@ export const view = { name: "quality", title: "Quality", setUp, setInfo };
 
 function setUp() {
   $("measure").addEventListener("click", measure);
+  $("find-measured").addEventListener("input", showClasses);
 }
 
 let isMeasuring = false;
+let classes = []; // what was measured of each, the worst first
 
 /** A change of the database makes the measurement invalid. */
 function setInfo(info) {
-  $("quality-result").hidden = true;
+  $("quality-result").hidden = $("class-quality").hidden = true;
   $("measure").disabled = isMeasuring || !info.n_items;
 }
 
@@ -35,7 +41,7 @@ function setMeasuring(value) {
   $("measure").disabled = value;
   $("measure").textContent = value ? "Measuring…" : "Measure";
   $("measuring").hidden = !value;
-  if (value) $("quality-result").hidden = true;
+  if (value) $("quality-result").hidden = $("class-quality").hidden = true;
 }
 
 function show(found) {
@@ -51,6 +57,33 @@ function show(found) {
   $("quality-note").textContent = `Version ${found.version}: ${count(found.n_queries, "query", "queries")}${leftOut}; ${count(found.n_items, "item")}. ${found.note}`;
   $("quality-result").hidden = false;
   announce(found.advice);
+  classes = [...found.classes].sort((a, b) => a.p_at_1 - b.p_at_1 || a.p_at_10 - b.p_at_10);
+  $("class-quality").hidden = !classes.length;
+  $("n-measured").textContent = classes.length.toLocaleString("en");
+  showClasses();
+}
+
+// By class, with what it is taken for; the items that were are one click away.
+
+function showClasses() {
+  drawAsSeen($("measured-classes"), pieces(matching(classes, $("find-measured").value), (one) => h("tr", {},
+    h("th", { scope: "row", dir: "auto", title: labelText(one.label) }, breakable(shortened(labelText(one.label), 40)), h("small", { class: "quiet" }, ` ${count(one.n_queries, "query", "queries")}`)),
+    figure(one.p_at_1), h("td", { class: "figure wide" }, one.p_at_10.toFixed(3)),
+    h("td", { class: "taken" }, one.confused.length ? one.confused.map((other) => confusion(one, other)) : h("span", { class: "quiet" }, "nothing else")))));
+}
+
+const confusion = ({ label }, { label: other, n, items }) => h("button", {
+  type: "button", class: "link", dir: "auto", title: `Look at items of ${labelText(label)} that found ${labelText(other)} first`, onclick: () => lookAt(items),
+}, breakable(shortName(labelText(other))), ` ×${n}`);
+
+async function lookAt(ids) {
+  showError("quality-error", null);
+  try {
+    const items = await itemsOf(ids);
+    if (items.length) look(items[0], items);
+  } catch (error) {
+    showError("quality-error", error);
+  }
 }
 
 /** A number with a bar as long as it is large. */

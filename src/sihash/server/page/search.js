@@ -1,19 +1,23 @@
 // The view that searches: a query, filters, a grid of what was found.
 
 import { get, itemPath, post } from "./api.js";
+import { hideBeside, showBeside } from "./beside.js";
 import { strip } from "./bits.js";
 import { byName, MANY, matching } from "./classes.js";
-import { $, announce, count, empty, h, imageFiles, labelsText, labelText, percent, shortName, showError } from "./dom.js";
+import { $, announce, breakable, count, empty, h, imageFiles, labelsText, labelText, percent, shortName, showError } from "./dom.js";
 import { drawAsSeen, pieces } from "./drawing.js";
-import { hitCard, image, itemCard, picture, placeholders } from "./items.js";
+import { setUpFind, showFind } from "./find.js";
+import { hitCard, image, itemCard, picture, placeholders, titleOf } from "./items.js";
 import { hasSeveral } from "./labels.js";
+import { markOnMap } from "./map.js";
 import { look } from "./viewer.js";
 
 const SAMPLE = 48;
 const RANKS = { combined: "class and likeness", hamming: "Hamming distance", vector: "likeness of vectors" };
-const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), where: "", seed: 0, isAnswered: false };
+const state = { query: null, mode: "k", k: 24, radius: 2, rank: "", classes: new Set(), where: "", seed: 0, isAnswered: false, isBeside: false };
 let info = null;
 let running = null; // AbortController of the search under way
+const watchers = []; // of the filters
 
 export const view = { name: "search", title: "Search", setUp, setInfo, show: readAddress };
 
@@ -26,6 +30,8 @@ function setUp() {
   $("where").addEventListener("change", () => { state.where = $("where").value.trim(); changed(); });
   $("all-classes").addEventListener("click", () => { state.classes.clear(); showClasses(); changed(); });
   $("others").addEventListener("click", () => { state.seed += 1; run(); });
+  $("beside").addEventListener("click", () => { state.isBeside = !state.isBeside; run(); });
+  setUpFind({ text: fromText, vector: fromVector });
   $("filters-box").open = $("query-box").open = matchMedia("(min-width: 721px)").matches; // on a phone, results come first
   $("results").replaceChildren(...placeholders(SAMPLE / 2));
   takeChosen(); // a file chosen before this script was loaded
@@ -42,8 +48,9 @@ function setInfo(value) {
     $("rank").value = state.rank;
   }
   $("query-choose").hidden = $("query-file").hidden = !info.holds_images;
-  $("query-ways").textContent = info.holds_images ? "or drop or paste one, or click any item" : "This collection holds vectors: click an item to search from it.";
+  $("query-ways").textContent = info.holds_images ? "or drop or paste one, or click any item" : "or click any item";
   showColumns();
+  showFind();
   if (isNew) showClasses();
   if (isNew || !state.isAnswered) run();
 }
@@ -94,6 +101,18 @@ function choose(label, isChosen) {
   }
 }
 
+/** What the filters are; other views keep to them, too. */
+export const filters = () => ({ classes: [...state.classes], where: state.where });
+export const watchFilters = (tell) => watchers.push(tell);
+
+/** Choose a class or leave it out; null: all classes again. */
+export function toggleClass(label) {
+  if (label === null) state.classes.clear();
+  else if (!state.classes.delete(label)) state.classes.add(label);
+  showClasses();
+  changed();
+}
+
 let soon = 0;
 function readFilters() {
   const form = new FormData($("filters"));
@@ -113,8 +132,9 @@ function showMode() {
 
 function changed() {
   showMode();
-  writeAddress();
+  writeAddress(!$("view-search").hidden);
   run();
+  for (const tell of watchers) tell();
 }
 
 // The address holds the search, so that it can be kept or sent to a colleague.
@@ -128,8 +148,11 @@ function readAddress(parameters) {
   state.classes = new Set(parameters.getAll("class"));
   $("where").value = state.where = parameters.get("where") ?? "";
   const id = parameters.get("item");
+  const text = parameters.get("text");
   if (id !== null) state.query = { id };
-  else if (state.query?.id !== undefined) state.query = null;
+  else if (text !== null) state.query = { text };
+  else if (state.query?.id !== undefined || state.query?.text !== undefined) state.query = null;
+  $("find-text").value = text ?? "";
   $("k").value = state.k;
   $("radius").value = state.radius;
   document.querySelector(`[name=mode][value=${state.mode}]`).checked = true;
@@ -138,12 +161,14 @@ function readAddress(parameters) {
   if (state.rank) $("rank").value = state.rank;
   showClasses();
   run();
+  for (const tell of watchers) tell();
 }
 
-function writeAddress() {
+function writeAddress(isGoing = true) {
   if (!info) return; // the search that follows the first facts does it
   const parameters = new URLSearchParams();
   if (state.query?.id !== undefined) parameters.set("item", state.query.id);
+  if (state.query?.text !== undefined) parameters.set("text", state.query.text);
   if (state.mode === "radius") parameters.set("radius", state.radius);
   else parameters.set("k", state.k);
   if (state.rank !== info.rank) parameters.set("rank", state.rank);
@@ -151,6 +176,7 @@ function writeAddress() {
   if (state.where) parameters.set("where", state.where);
   const address = `#search?${parameters}`;
   document.querySelector("nav [data-view=search]").href = address; // who comes back finds what was found
+  if (!isGoing) return;
   if ($("view-search").hidden) location.hash = address; // shows it
   else if (address !== location.hash) history.pushState(null, "", address);
 }
@@ -180,6 +206,20 @@ export function fromItem(item) {
   scrollTo({ top: 0 });
 }
 
+function fromText(text) {
+  state.query = text ? { text } : null;
+  writeAddress();
+  run();
+}
+
+function fromVector(vector) {
+  state.query = { vector };
+  $("query-preview").replaceChildren();
+  showQueryWords("Your vector", count(vector.length, "number"));
+  writeAddress();
+  run();
+}
+
 /** Search, or show a sample where there is nothing to search for. What was asked too early is asked again later. */
 async function run() {
   state.isAnswered = false;
@@ -191,6 +231,7 @@ async function run() {
   setWaiting(true);
   try {
     if (state.where !== filtered && !(await canFilter(signal))) showOnly(empty("Nothing found", "The condition on columns cannot be used; the filters say why."));
+    else if (state.query?.text !== undefined) await find(signal);
     else if (state.query) await search(signal);
     else await browse(signal);
     state.isAnswered = true;
@@ -232,17 +273,59 @@ async function search(signal) {
     ...(state.mode === "radius" ? { radius: state.radius, k: 200 } : { k: state.k }),
     rank: state.rank, class: [...state.classes], where: state.where || undefined,
   };
-  const { id, file } = state.query;
+  const { id } = state.query;
+  const isGiven = id === undefined; // it is no item of the collection
   $("results-title").textContent = "Searching…";
   $("others").hidden = true;
-  const [answer, about] = await Promise.all(file
-    ? [post("/v1/search/image", { query, body: file, signal }), post("/v1/classify/image", { body: file, signal }).catch(() => null)]
-    : [get(`${itemPath(id)}/search`, query, signal), get(itemPath(id), {}, signal)]);
-  if (!file) showQueryItem(about);
+  const [answer, about] = await Promise.all([ask(query, signal), isGiven ? classify(signal).catch(() => null) : get(itemPath(id), {}, signal)]);
+  if (!isGiven) showQueryItem(about);
   state.stale = answer.version !== info.version ? (state.stale ?? 0) + 1 : 0;
   if (state.stale && state.stale < 10) setTimeout(run, 300); // a new version is still being loaded
-  showAnswer(answer, file ? [] : about.labels);
-  showQueryCode(answer, file ? about : null);
+  showAnswer(answer, isGiven ? [] : about.labels);
+  showQueryCode(answer, isGiven ? about : null);
+  $("beside").hidden = info.version === 1;
+  $("beside").setAttribute("aria-pressed", state.isBeside && info.version > 1);
+  if (state.isBeside && info.version > 1) await showBeside(answer, isGiven ? [] : about.labels, () => ask({ ...query, before_update: true }, signal), fromItem);
+}
+
+/** The answer to the query, whatever it is. */
+function ask(query, signal) {
+  const { id, file, vector } = state.query;
+  if (file) return post("/v1/search/image", { query, body: file, signal });
+  if (!vector) return get(`${itemPath(id)}/search`, query, signal);
+  const { class: classes, ...options } = query;
+  return post("/v1/search/vector", { json: { ...options, classes, vector }, signal });
+}
+
+function classify(signal) {
+  const { file, vector } = state.query;
+  return file ? post("/v1/classify/image", { body: file, signal }) : post("/v1/classify/vector", { json: { vector }, signal });
+}
+
+/** Items that hold a text; the one whose id it is becomes the query. */
+async function find(signal) {
+  const { text } = state.query;
+  const filter = { class: [...state.classes], where: state.where || undefined };
+  const { items } = await get("/v1/items", { text, limit: 200, ...filter }, signal);
+  if (items.length && (items.length === 1 || String(items[0].id) === text)) return fromItem(items[0]);
+  $("query-preview").replaceChildren();
+  showQueryWords(`“${text}”`, "in an id, a name or a column");
+  $("query-details").hidden = $("others").hidden = $("beside").hidden = true;
+  hideBeside();
+  $("results-title").textContent = items.length ? `${items.length === 200 ? "200 items or more" : count(items.length, "item")} with this text` : "Nothing found";
+  $("results-note").textContent = items.length ? "Pick one to search from it." : "";
+  showHits(items);
+  const actions = { open: fromItem, look: (item) => look(item, items) };
+  if (items.length) drawAsSeen($("results"), pieces(items, (item) => itemCard(item, actions), SAMPLE));
+  else showOnly(empty("Nothing found", "No item has this text in its id, its name or a column."));
+  announce($("results-title").textContent);
+}
+
+/** Offer to ring on the map what was found. */
+function showHits(hits) {
+  const words = `${count(hits.length, "item")} that the search found`;
+  $("on-map").hidden = !hits.length;
+  $("on-map").onclick = () => markOnMap(hits.map((hit) => hit.id), words);
 }
 
 function showQueryImage(address, name) {
@@ -252,13 +335,13 @@ function showQueryImage(address, name) {
 
 function showQueryItem(item) {
   $("query-preview").replaceChildren(picture(item));
-  showQueryWords(labelsText(item.labels), item.name, () => look(item));
+  showQueryWords(labelsText(item.labels), titleOf(item), () => look(item));
 }
 
 function showQueryWords(title, name, onLook) {
   $("query-choose").textContent = "Choose another";
   $("query-words").replaceChildren(
-    h("h2", { dir: "auto", title }, title), h("p", { class: "quiet name", dir: "auto", title: name }, name),
+    h("h2", { dir: "auto", title }, title), h("p", { class: "quiet title", dir: "auto", title: name }, breakable(name)),
     h("p", {}, onLook ? [h("button", { type: "button", class: "link", onclick: onLook }, "look closer"), " "] : null,
       h("button", { type: "button", class: "link", onclick: clear }, "clear")));
 }
@@ -284,6 +367,8 @@ function showQueryCode(answer, classification) {
 
 function showAnswer(answer, asked) {
   const found = answer.hits.length;
+  hideBeside();
+  showHits(answer.hits);
   $("results-title").textContent = found ? `${count(found, "item")} found` : "Nothing found";
   $("results-note").replaceChildren(...(answer.remark ? [h("strong", { class: "remark" }, `Your query ${answer.remark}. `)] : []), legend(asked.length && hasSeveral()));
   if (found) {
@@ -303,6 +388,8 @@ const legend = (showsLabels) => h("span", { class: "legend" },
 
 /** Without a query: items of as many classes as fit, to start from. */
 async function browse(signal) {
+  hideBeside();
+  $("on-map").hidden = $("beside").hidden = true;
   $("query-preview").replaceChildren();
   $("query-words").replaceChildren();
   $("query-choose").textContent = "Choose an image";
@@ -321,12 +408,13 @@ async function browse(signal) {
 }
 
 function failed(error) {
-  if (state.query?.file && error.status >= 400) {
+  const { file, vector } = state.query ?? {};
+  if ((file || vector) && error.status >= 400) {
     showError("query-error", error);
     $("query-details").hidden = true;
     $("results-title").textContent = "That did not work";
     $("results-note").textContent = "";
-    showOnly(empty("This image cannot be searched for", "Choose another; JPEG, PNG, GIF, WebP and BMP can be read."));
+    showOnly(file ? empty("This image cannot be searched for", "Choose another; JPEG, PNG, GIF, WebP and BMP can be read.") : empty("This vector cannot be searched for", "The sentence beside it says why."));
   } else if (error.status === 404) {
     state.query = null;
     browse().catch(() => {});

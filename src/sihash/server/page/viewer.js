@@ -2,8 +2,8 @@
 
 import { get, itemPath, post, token } from "./api.js";
 import { strip } from "./bits.js";
-import { $, empty, fixed, h, showError } from "./dom.js";
-import { fetched, image, info, itemCard, picture, placeholders, reasons } from "./items.js";
+import { $, breakable, empty, fixed, h, showError } from "./dom.js";
+import { fetched, image, info, itemCard, picture, placeholders, reasons, titleOf } from "./items.js";
 import { labelEditor, labelTags } from "./labels.js";
 import { askForToken, refresh } from "./main.js";
 import { fromItem } from "./search.js";
@@ -91,7 +91,7 @@ async function show(item) {
   showLabels(item);
   editor.set(item.labels);
   $("viewer-labels").inert = true; // until it is known which labels it has now
-  $("viewer-name").textContent = item.name;
+  $("viewer-name").replaceChildren(...breakable(titleOf(item)));
   $("viewer-why").replaceChildren(...(item.why ? [h("h3", {}, `Score ${fixed(item.score, 2)}, because of`), reasons(item.why)] : []));
   $("viewer-near").replaceChildren(...placeholders(NEIGHBOURS));
   $("viewer").scrollTop = 0;
@@ -137,6 +137,6 @@ function forgetPicture() {
 function showFacts(item) {
   const facts = [...Object.entries(item.columns), ["Item", item.id], ["Since version", item.version], ["SHA-256", item.sha256]];
   $("viewer-facts").replaceChildren(...facts.flatMap(([name, value]) => [
-    h("dt", { dir: "auto" }, name), h("dd", { dir: "auto" }, typeof value === "object" ? JSON.stringify(value) : String(value))]));
+    h("dt", { dir: "auto" }, name), h("dd", { dir: "auto" }, breakable(typeof value === "object" ? JSON.stringify(value) : value))]));
   $("viewer-code").replaceChildren(h("h3", {}, "Its code"), strip(item.code, null, info.n_bits, { words: `Its code, ${info.n_bits} bits` }));
 }

@@ -10,14 +10,15 @@
 //     show(parameters) { … },    // optional: it is shown now; `parameters` are those in the address
 //   };
 //
-// The section may be written in index.html, as those of the first four; where it is not, an empty one is made, with the
+// The section may be written in index.html, as those of most; where it is not, an empty one is made, with the
 // title as its hidden heading, and `setUp` fills it (see `h` in dom.js; `.card`, `.stack` and `.quiet` in style.css).
 // What a view asks for takes time: say so meanwhile, and let `setInfo` ask only for what is cheap.
 
 import { view as collection } from "./collection.js";
 import { view as doctor } from "./doctor.js";
 import { view as learning } from "./learning.js";
+import { view as map } from "./map.js";
 import { view as quality } from "./quality.js";
 import { view as search } from "./search.js";
 
-export const VIEWS = [search, collection, learning, quality, doctor];
+export const VIEWS = [search, map, collection, learning, quality, doctor];

@@ -28,6 +28,7 @@ from sihash.server.models import (
     Name,
     OneOrSeveral,
     Relabelling,
+    Relabellings,
     UpdateOrder,
     UpdateState,
     VersionsAnswer,
@@ -199,6 +200,25 @@ async def relabel_items(request: Request, order: Relabelling) -> RelabelReport:
 
     def relabel() -> RelabelReport:
         return database.relabel(order.ids, *_meant(database.labels(), [order.label]))
+
+    return await service_of(request).write(relabel)
+
+
+@router.post(
+    "/items/relabel/each",
+    responses=problems(404, 408, 413, 415, 422, 503),
+    openapi_extra=NEEDS_TOKEN,
+)
+async def relabel_each(request: Request, order: Relabellings) -> RelabelReport:
+    """Give different items different labels, all or none, as one change."""
+    database = service_of(request).database
+    if len({str(id) for one in order.changes for id in one.ids}) < sum(len(one.ids) for one in order.changes):
+        raise HTTPException(422, "Expected each item once, got one that is to be relabelled twice.")
+
+    def relabel() -> RelabelReport:
+        labels = _meant(database.labels(), [one.label for one in order.changes])
+        wanted = zip(order.changes, labels, strict=True)
+        return database.relabel_each({id: label for one, label in wanted for id in one.ids})
 
     return await service_of(request).write(relabel)
 

@@ -13,8 +13,11 @@ from sihash.database.answers import Bits, Item
 from sihash.database.findings import Diagnosis
 from sihash.server.models import (
     ComparisonAnswer,
+    Ids,
+    IdsAnswer,
     InfoAnswer,
     ItemsPage,
+    MapAnswer,
     WhereText,
 )
 from sihash.server.openapi import problems
@@ -31,7 +34,14 @@ SHOWN_FORMATS = {
     b"BM": "image/bmp",
 }
 Where = Annotated[WhereText | None, Query(description="Only items that match these conditions on columns.")]
-NONE_KEPT = {204: {"description": "The item exists, but has no such picture"}}
+NONE_KEPT = {
+    204: {"description": "The item exists, but has no such picture"},
+    304: {"description": "The picture is the one that the asker has (`If-None-Match`)"},
+}
+Text = Annotated[
+    WhereText | None,
+    Query(description="Only items that hold this text in their id, their name or a column of texts."),
+]
 THUMBNAIL_ANSWER = {200: {"content": {"image/jpeg": {}}, "description": "A small JPEG"}, **NONE_KEPT}
 ORIGINAL = {
     200: {"content": {kind: {} for kind in SHOWN_FORMATS.values()}, "description": "The file"},
@@ -82,12 +92,44 @@ async def items(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     classes: Classes = [],  # noqa: B006
     where: Where = None,
+    text: Text = None,
 ) -> ItemsPage:
-    """Items in order of arrival."""
+    """Items in order of arrival; of those that hold a text, the one whose id it is comes first."""
     service = service_of(request)
     labels = await service.known_labels(service.database, classes) if classes else None
-    found = await asyncio.to_thread(service.database.items, offset, limit, labels, where)
+    found = await asyncio.to_thread(service.database.items, offset, limit, labels, where, text)
     return ItemsPage(version=service.database.version, items=found)
+
+
+@router.post("/items/by-id", responses=problems(408, 413, 415, 422))
+async def items_by_id(request: Request, order: Ids) -> ItemsPage:
+    """Items by their ids, in order of arrival; those that do not exist are left out."""
+    database = service_of(request).database
+    found = await asyncio.to_thread(database.items_of, order.ids)
+    return ItemsPage(version=database.version, items=found)
+
+
+@router.get("/ids", responses=problems(404, 422))
+async def ids(
+    request: Request,
+    classes: Classes = [],  # noqa: B006
+    where: Where = None,
+    text: Text = None,
+) -> IdsAnswer:
+    """Ids of all items, or of those that match."""
+    service = service_of(request)
+    labels = await service.known_labels(service.database, classes) if classes else None
+    found = await asyncio.to_thread(service.database.ids, labels, where, text)
+    return IdsAnswer(version=service.database.version, ids=found)
+
+
+@router.get("/map", response_model=MapAnswer, responses=problems(422))
+async def map_of_items(request: Request) -> Response:
+    """The map: at most 100,000 items in the plane.
+
+    Made at the first request of a model version, which takes seconds; searches continue.
+    """
+    return Response(await service_of(request).maps.current(), media_type="application/json")
 
 
 @router.get("/sample", responses=problems(404, 422))
@@ -131,7 +173,7 @@ def _with_file(
 async def thumbnail(request: Request, id: ItemId) -> Response:
     """A small picture of an item; 204 if none is stored."""
     found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "thumbnail")
-    return _picture(found, data, "image/jpeg")
+    return _picture(request, found, data, "image/jpeg")
 
 
 @router.get(
@@ -143,12 +185,14 @@ async def original(request: Request, id: ItemId) -> Response:
     """The original file of an item; 204 if it is missing, altered, or not shown by browsers."""
     found, data = await asyncio.to_thread(_with_file, service_of(request).database, id, "original")
     kind = next((kind for start, kind in SHOWN_FORMATS.items() if (data or b"").startswith(start)), None)
-    return _picture(found, data if kind else None, kind or "")
+    return _picture(request, found, data if kind else None, kind or "")
 
 
-def _picture(item: Item, data: bytes | None, kind: str) -> Response:
+def _picture(request: Request, item: Item, data: bytes | None, kind: str) -> Response:
+    """A picture, which browsers keep, and ask each time whether it is still that of the item."""
     if data is None:
         return Response(status_code=204)
-    # The number of an item is never given twice; under an id of the user another picture may come.
-    age = 3600 if isinstance(item.id, int) else 60
-    return Response(data, media_type=kind, headers={"cache-control": f"private, max-age={age}"})
+    headers = {"cache-control": "private, no-cache", "etag": f'"{item.sha256}"'}
+    if request.headers.get("if-none-match") == headers["etag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(data, media_type=kind, headers=headers)

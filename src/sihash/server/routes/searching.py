@@ -12,6 +12,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, ValidationError
 
+from sihash.database import Database
 from sihash.database.answers import Answer, Classification
 from sihash.server.models import (
     MAX_LABELS,
@@ -45,7 +46,7 @@ def _options(query: bytes) -> SearchOptions:
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name == "class":
             values.setdefault("classes", []).append(value)
-        elif name in ("k", "radius", "rank", "where"):
+        elif name in ("k", "radius", "rank", "where", "before_update"):
             values[name] = value
     try:
         return SearchOptions.model_validate(values)
@@ -55,8 +56,8 @@ def _options(query: bytes) -> SearchOptions:
         ) from None
 
 
-async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]:
-    labels = await service.known_labels(service.searcher, options.classes) if options.classes else None
+async def _arguments(service: Service, database: Database, options: SearchOptions) -> dict[str, Any]:
+    labels = await service.known_labels(database, options.classes) if options.classes else None
     how = {"k": options.k, "radius": options.radius, "rank": options.rank}
     return {**how, "classes": labels, "where": options.where}
 
@@ -65,9 +66,10 @@ async def _arguments(service: Service, options: SearchOptions) -> dict[str, Any]
 async def search_by_item(request: Request, id: ItemId) -> Answer:
     """Search from an item of the collection; it is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
-    arguments = await _arguments(service, options)
-    item = service.searcher.id_of(id)
-    [answer] = service.searcher.search_ids([item], **arguments)  # takes no longer than handing it to a thread
+    searcher = await service.searcher_for(options)
+    arguments = await _arguments(service, searcher, options)
+    item = searcher.id_of(id)
+    [answer] = searcher.search_ids([item], **arguments)  # takes no longer than handing it to a thread
     return answer
 
 
@@ -80,9 +82,10 @@ async def search_by_image(request: Request) -> Answer:
     """Search from an image, sent as the body."""
     service, options = service_of(request), _options(request.scope["query_string"])
     service.expect("images")
-    arguments = await _arguments(service, options)
+    searcher = await service.searcher_for(options)
+    arguments = await _arguments(service, searcher, options)
     image = await service.image(request)
-    [answer] = await asyncio.to_thread(service.searcher.search, [image], **arguments)
+    [answer] = await asyncio.to_thread(searcher.search, [image], **arguments)
     return answer
 
 
@@ -91,8 +94,9 @@ async def search_by_vector(request: Request, query: VectorSearch) -> Answer:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
     service.expect("vectors")
-    arguments = await _arguments(service, query)
-    [answer] = await asyncio.to_thread(service.searcher.search, _row(query.vector), **arguments)
+    searcher = await service.searcher_for(query)
+    arguments = await _arguments(service, searcher, query)
+    [answer] = await asyncio.to_thread(searcher.search, _row(query.vector), **arguments)
     return answer
 
 
