@@ -22,7 +22,7 @@ from sihash.database.intake import Collected, Present
 from sihash.database.operations import sketch_all
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.store import files
+from sihash.store import files, segments
 from sihash.store.catalogue import SqlRow
 from sihash.store.columns import check_kinds
 from sihash.store.errors import DatabaseError

@@ -74,12 +74,14 @@ def create(
     hasher: SIH,
     n_bits: int | None,
     meta: dict[str, Any],
+    sketch: int,
     training_rows: Budget,
     progress: Progress,
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1.
 
-    Codes have ``n_bits``; None means that the number of classes decides.
+    Codes have ``n_bits``; None means that the number of classes decides. Sketches have ``sketch`` bits a
+    number.
     """
     with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
@@ -101,7 +103,7 @@ def create(
             X = whole
         else:
             X = places.vectors(training.ids, width, release=True)
-        sketcher = Sketcher.made(mean_of_rows(X))
+        sketcher = Sketcher.made(mean_of_rows(X), sketch)
         write_rows(writer, new, sketcher)
         learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, sketcher, progress)
         meta |= {

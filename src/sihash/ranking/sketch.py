@@ -6,12 +6,12 @@ query. A sketch tells these apart without their vectors. It has two parts:
 - Signs of 64 random projections of the centred vector, which differ roughly by the angle between vectors
   (Charikar, *Similarity estimation techniques from rounding algorithms*, 2002). Hamming distance over code
   and signs together finds candidates that are near in both.
-- One or four bits a number of the centred unit vector in random directions, r: the sign of each number, or the
+- One or four bits for each number of r, the centred unit vector in random directions: its sign, or the
   nearest of 16 levels; these are c. For a query q in the same directions ⟨c, q⟩ / ⟨c, r⟩ estimates the cosine
   (RaBitQ, Gao and Long 2024): what c has beside r points anywhere, and seldom along q. 1 / ⟨c, r⟩ is stored.
 
-Without the second part the signs stand for the angle. Directions do not depend on labels or models, so a sketch
-is made once, and again only if another number of bits is wanted.
+Without the second part the signs stand for the angle. Directions do not depend on labels or models, so a
+sketch is made once and never again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from sihash.kernel import normalise
 SKETCH_BITS = 64  # of the first part, one word of the scan; 32 find fewer of the nearest vectors
 SKETCH_BYTES = SKETCH_BITS // 8
 BITS = (0, 1, 4)  # of each number, in the second part
+DEFAULT_BITS = 4  # which rank as vectors do; how much is lost with fewer depends on the collection
 STEP = 0.335  # of the root mean square of r: 16 levels so far apart lose least of normal numbers
 BLOCK = 1024  # numbers turned together; as many take a megaflop of each vector
 NEARLY_SAME = 1 - 1e-6  # what is estimated stays below the cosine of a vector to itself
@@ -45,7 +46,7 @@ class Sketcher:
     bits: int
 
     @classmethod
-    def made(cls, mean: Array, bits: int) -> Self:
+    def made(cls, mean: Array, bits: int = DEFAULT_BITS) -> Self:
         """With random directions, orthogonal as far as there is room for that."""
         if bits not in BITS:
             raise ValueError(f"A sketch has {', '.join(map(str, BITS))} bits a number, got {bits!r}.")

@@ -122,7 +122,7 @@ def _database(task: Task, key: Key) -> Result:
             found = database.evaluate(task.test.X, asked, max_queries=len(task.test))
             query = median_milliseconds(partial(database.search, k=10), task.test.X)
     return {
-        "bytes": codes.n_bytes(key["n_bits"]) + Sketcher.made(X[0], 4).n_bytes,
+        "bytes": codes.n_bytes(key["n_bits"]) + Sketcher.made(X[0]).n_bytes,
         "p_at_1": found.p_at_1,
         "p_at_10": found.p_at_10,
         "mAP": found.mAP,

@@ -29,7 +29,7 @@ from sihash.store.files import Written
 from sihash.store.log import Operation
 
 FILE = "catalogue.sqlite"
-FORMAT = 5
+FORMAT = 6
 APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
 COMMIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
