@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from multiprocessing import Process
 from pathlib import Path
 
 import httpx
@@ -25,13 +26,15 @@ import numpy as np
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
+from sihash._typing import Array
 from sihash.client import Client
-from sihash.database import Database
+from sihash.database import Database, DatabaseBusy
 from sihash.server.run import Config, PunctualProtocol, listening
 
 TOKEN = "a-token-for-the-benchmark"
 WIDTH, N_CLASSES, N_BITS, TRAINING_ROWS = 64, 20, 32, 20_000
 CONNECTIONS = 16  # of the load
+WRITERS = 32  # clients that add
 PACED = 100  # requests a second while an update runs
 TURNS = 3
 
@@ -68,12 +71,12 @@ def made_database(folder: Path, n_items: int) -> Path:
 
 
 @contextmanager
-def server(*command: str) -> Iterator[str]:
-    """A process that serves with two workers; yields its address."""
+def server(*command: str, workers: int = 2) -> Iterator[str]:
+    """A process that serves; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    arguments = [sys.executable, "-m", *command, "--port", str(port), "--workers", "2"]
+    arguments = [sys.executable, "-m", *command, "--port", str(port), "--workers", str(workers)]
     process = subprocess.Popen(arguments, env={**os.environ, "SIHASH_TOKEN": TOKEN})
     try:
         address = f"http://127.0.0.1:{port}"
@@ -108,7 +111,19 @@ class Line:
         return cls(*await asyncio.open_connection(host, int(port)))
 
     async def get(self, route: str) -> bytes:
-        self.writer.write(f"GET {route} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        return await self._send(f"GET {route} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+
+    async def add(self, vector: Array) -> float:
+        """Seconds until a vector is added."""
+        start = time.perf_counter()
+        body = json.dumps({"items": [{"vector": vector.tolist(), "label": "1"}]})
+        head = f"POST /v1/items/batch HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        await self._send((head + body).encode())
+        return time.perf_counter() - start
+
+    async def _send(self, request: bytes) -> bytes:
+        self.writer.write(request)
         head = await self.reader.readuntil(b"\r\n\r\n")
         if not head.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(head.decode())
@@ -211,6 +226,67 @@ def throughput(address: str, empty: str, n_items: int, seconds: float) -> None:
     )
 
 
+async def adding(address: str, clients: int, seconds: float) -> list[float]:
+    """Times of additions of one vector each, by clients that each wait for their answers."""
+    lines = [await Line.to(address) for _ in range(clients)]
+    stop = time.perf_counter() + seconds
+
+    async def keep_adding(line: Line, seed: int) -> list[float]:
+        rng, times = np.random.default_rng(seed), []
+        while time.perf_counter() < stop:
+            times.append(await line.add(rng.standard_normal(WIDTH)))
+        return times
+
+    times = await asyncio.gather(*(keep_adding(line, k) for k, line in enumerate(lines)))
+    return [each for some in times for each in some]
+
+
+def additions(path: Path, seconds: float) -> None:
+    """3: single items added by one client, by many, and by many beside two local writers; and by the
+    library alone.
+    """
+    rng = np.random.default_rng(2)
+    with server("sihash", "serve", str(path), workers=1) as address, Database(path) as database:
+        for _ in range(TURNS):
+            own = []
+            stop = time.perf_counter() + seconds
+            while time.perf_counter() < stop:
+                start = time.perf_counter()
+                database.add(rng.standard_normal((1, WIDTH)), [1])
+                own.append(time.perf_counter() - start)
+            one = asyncio.run(adding(address, 1, seconds))
+            many = asyncio.run(adding(address, WRITERS, seconds))
+            print(
+                f"additions of one item: library {1e3 * np.median(own):.1f} ms; one client "
+                f"{np.median(one) / np.median(own):.2f} times that; {WRITERS} clients "
+                f"{len(many) / len(one):.1f} times as many as one, {len(many) / seconds:.0f}/s (bar 200), "
+                f"p99 {np.quantile(many, 0.99):.2f} s (bar 0.5)"
+            )
+        local = [Process(target=add_alone, args=(path, seed, seconds)) for seed in (3, 4)]
+        for process in local:
+            process.start()
+        beside = asyncio.run(adding(address, WRITERS, seconds))
+        for process in local:
+            process.join()
+        print(
+            f"beside two local writers: {len(beside) / seconds:.0f}/s, p99 {np.quantile(beside, 0.99):.2f} s"
+        )
+
+
+def add_alone(path: Path, seed: int, seconds: float) -> None:
+    """A local writer: how often it added, and was told that the database is busy."""
+    rng, n, n_busy = np.random.default_rng(seed), 0, 0
+    stop = time.perf_counter() + seconds
+    with Database(path) as database:
+        while time.perf_counter() < stop:
+            try:
+                database.add(rng.standard_normal((1, WIDTH)), [1])
+                n += 1
+            except DatabaseBusy:
+                n_busy += 1
+    print(f"a local writer: {n} additions, {n_busy} times told busy")
+
+
 def during_an_update(address: str, n_items: int, seconds: float) -> None:
     """2: searches without and with an update beside them, in turns."""
     without, beside = [], []
@@ -252,6 +328,7 @@ def main() -> None:
             overhead(path, address, arguments.items)
             throughput(address, empty, arguments.items, arguments.seconds)
             during_an_update(address, arguments.items, arguments.seconds)
+        additions(path, arguments.seconds)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,18 @@ logger = logging.getLogger("sihash.compiling")
 
 
 class _Announcer(event.Listener):
-    """Says once that something is compiled; what comes from numba's cache does not get here."""
+    """Says once that loops of this package are compiled; what comes from numba's cache does not get here."""
 
     _said = False
 
     def on_start(self, event: Any) -> None:
-        if not self._said:
+        ours = event.data["dispatcher"].py_func.__module__.startswith("sihash.")
+        if ours and not self._said:
             self._said = True
-            logger.info("Compiling code for its first use after installation; this takes a few seconds.")
+            logger.warning(  # which a script shows, too: nobody else would say why it takes so long
+                "Compiling the inner loops of sihash for their first use after installation; this takes a "
+                "few seconds."
+            )
 
     def on_end(self, event: Any) -> None:
         pass

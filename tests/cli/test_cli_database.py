@@ -23,7 +23,9 @@ from sihash.store.locks import locked
 from sihash.store.writer import UPDATER, WRITER
 
 # What the first use after installation may say first.
-COMPILING = "Compiling code for its first use after installation; this takes a few seconds.\n"
+COMPILING = (
+    "Compiling the inner loops of sihash for their first use after installation; this takes a few seconds.\n"
+)
 SMALL = ["--bits", "8", "--anchors", "10", "--features", "pixels"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import small
 
 from sihash.database import Database
-from sihash.database.answers import ClassEvaluation, Evaluation
+from sihash.database.answers import ClassEvaluation, Confusion, Evaluation
 
 matplotlib.use("Agg")
 
@@ -131,6 +132,9 @@ def test_pictures(db):
     axes = evaluation.plot()
     np.testing.assert_allclose(axes.collections[0].get_offsets()[:, 0], [2**k for k in range(8)])
     assert [each.n_items for each in db.evaluate().classes] == [20, 20, 20]
+    confused = [Confusion("cat", 3, [1, 2, 3]), Confusion("dog", 1, [4])]
+    bars = replace(evaluation, classes=[replace(classes[0], confused=confused)]).plot_confused().patches
+    assert [bar.get_width() for bar in bars] == [0.2, 0.6]
     db.add(*small.rows(10, seed=3, classes=4))
     report = db.update()
     bars = report.plot().patches

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import json
+import unicodedata
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import small
 from PIL import Image
@@ -201,3 +204,31 @@ def test_refusals(table, message):
     with pytest.raises(ValueError, match=message):
         open_source(table)
     assert issubclass(DatabaseError, ValueError)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow", "rows", "csv", "jsonl", "npz", "parquet"])
+def test_half_floats_and_decomposed_ids_come_as_they_are(tmp_path, kind):
+    """Numbers by their value and not their bits; ids in the Unicode form in which they were given."""
+    half = X[:6].astype(np.float16)
+    ids = [unicodedata.normalize(form, f"Äpfel-ü-{k}") for k in range(3) for form in ("NFC", "NFD")]
+    ids = [f"{text}-{k}" for k, text in enumerate(ids)]
+    assert len({unicodedata.is_normalized("NFC", text) for text in ids}) == 2
+    arrow = pa.table({"id": ids, "vector": pa.array(list(half), pa.list_(pa.float16()))})
+    rows = [{"id": name, "vector": list(row)} for name, row in zip(ids, half, strict=True)]
+    plain = [{**row, "vector": [float(v) for v in row["vector"]]} for row in rows]
+    path = tmp_path / f"t.{kind}"
+    if kind == "jsonl":
+        path.write_text(
+            "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain), encoding="utf-8"
+        )
+    elif kind == "csv":
+        pd.DataFrame(plain).to_csv(path, index=False)
+    elif kind == "npz":
+        np.savez(path, X=half, id=np.array(ids))
+    elif kind == "parquet":
+        pq.write_table(arrow, path)
+    tables = {"pandas": pd.DataFrame({"id": ids, "vector": list(half)}), "arrow": arrow, "rows": rows}
+    tables["polars"] = pl.DataFrame({"id": ids, "vector": list(half.astype(np.float32))})
+    source = open_source(tables.get(kind, path))
+    assert list(source.ids) == ids
+    np.testing.assert_array_equal(np.asarray(source.X[0:6], dtype=np.float32), half.astype(np.float32))

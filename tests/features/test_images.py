@@ -52,6 +52,29 @@ def test_every_mode_becomes_rgb(mode):
     assert grey[0, -1] >= 252
 
 
+@pytest.mark.parametrize(("kind", "plugin"), [("AVIF", "PIL.AvifImagePlugin"), ("HEIF", "pillow_heif")])
+def test_photos_of_telephones(colours, kind, plugin, tmp_path):
+    """Where Pillow reads them, or a plug-in of it that is installed."""
+    pytest.importorskip(plugin)
+    smooth = colours.resize((3, 2)).resize((64, 48), Image.Resampling.BICUBIC)
+    with suppress(BadImage):
+        decode(b"registers the plug-in")
+    try:
+        data = encoded(smooth, kind, quality=95)
+    except (KeyError, OSError):
+        pytest.skip(f"this Pillow writes no {kind}")
+    decoded = decode(data, at_least=16)
+    assert (decoded.mode, decoded.size) == ("RGB", (64, 48))
+    assert np.abs(np.asarray(decoded).astype(int) - np.asarray(smooth)).mean() < 12
+    assert n_pixels(data) == 64 * 48
+
+
+def test_a_photo_of_forty_megapixels_is_not_decoded_whole():
+    data = encoded(Image.new("RGB", (8000, 5000), "green"), "JPEG")
+    assert n_pixels(data) == 40_000_000
+    assert decode(data, at_least=160).size == (1000, 625)
+
+
 def test_transparency_is_laid_on_white():
     image = Image.new("RGBA", (4, 4), (255, 0, 0, 0))
     assert decode(encoded(image, "PNG")).getpixel((0, 0)) == (255, 255, 255)

@@ -141,7 +141,9 @@ def test_evaluation_is_kept_until_the_database_changes(in_process):
 def test_the_client_gets_the_evaluation(client, library):
     found = client.evaluation()
     assert found.version == library.version
-    assert found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * 512  # code, sketch, label, vector
+    assert (
+        found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * library.info()["n_features"]
+    )  # code, sketch, label, vector
 
 
 def test_the_doctor_is_kept_until_a_label_is_mended(in_process):
@@ -452,7 +454,7 @@ def test_the_description_has_examples_and_the_token(served):
     description = httpx.get(f"{served.address}/openapi.json").json()
     assert description["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     assert description["paths"]["/v1/undo"]["post"]["security"] == [{"token": []}]
-    for route in ("/v1/items/{id}/search", "/v1/search/image", "/v1/search/vector"):
+    for route in ("/v1/items/{id}/search", "/v1/search/image"):
         [search] = description["paths"][route].values()
         example = search["responses"]["200"]["content"]["application/json"]["example"]
         [hit] = TypeAdapter(Answer).validate_python(example).hits

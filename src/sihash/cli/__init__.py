@@ -16,7 +16,7 @@ from sihash.cli.demo import demo
 from sihash.cli.doctor import doctor
 from sihash.cli.evaluate import evaluate
 from sihash.cli.info import info
-from sihash.cli.maintenance import compact, export, merge, undo, verify
+from sihash.cli.maintenance import backup, compact, export, merge, restore, undo, verify
 from sihash.cli.output import errors_as_sentences
 from sihash.cli.refeature import refeature
 from sihash.cli.relabel import relabel
@@ -28,7 +28,19 @@ from sihash.cli.update import update
 SECTIONS: dict[str, list[Callable[..., None]]] = {
     "Start here": [demo],
     "A database": [create, search, classify, add, remove, relabel, update, undo],
-    "Care for it": [info, evaluate, doctor, export, verify, compact, refeature, merge, serve],
+    "Care for it": [
+        info,
+        evaluate,
+        doctor,
+        export,
+        verify,
+        backup,
+        restore,
+        compact,
+        refeature,
+        merge,
+        serve,
+    ],
 }
 
 

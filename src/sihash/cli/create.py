@@ -102,7 +102,8 @@ def create(
 
     Reads the collection, learns codes from its labels, and encodes it.
 
-    Files that cannot be used are listed on stderr; the exit code is then 3.
+    Files that cannot be used are listed on stderr; the exit code is then 3. If it is stopped while it
+    describes photos, the same command goes on where it was.
 
     Example: sihash create DB photos/
 

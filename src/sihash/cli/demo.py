@@ -1,11 +1,14 @@
-"""``sihash demo``: the life of a database, on the digits that scikit-learn ships."""
+"""``sihash demo``: the life of a database, on sentences of SciPy's documentation, which is installed."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,50 +19,47 @@ from sihash.cli.options import Json
 from sihash.cli.output import emit, print_message, print_result, write_page
 
 if TYPE_CHECKING:
-    import numpy as np
-    from PIL import Image
-
+    from sihash._typing import Array
     from sihash.database import Database
-    from sihash.database.answers import Answer, Id
+    from sihash.database.answers import Answer
 
 DEMO_BITS = 32
-COPIES = 8  # of each digit, slightly different: on a thousand images everything is fast
-MORE = 20  # one of this many of the known digits comes later
-NEW, REMOVED = "9", "8"
+N_NUMBERS = 200  # of the vector of a sentence
+NEW = "signal"  # the subject that comes later
+FEWEST = 80  # sentences of a subject
+QUERY_EVERY = 4  # one of so many sentences is a query
 MARK = "made-by-sihash-demo"  # a folder with this file in it may be replaced by the next demo
 
 
 @dataclass(frozen=True)
 class Search:
-    """A query (an image file), what it shows, and its answers as the story goes on."""
+    """A query about the new subject, and its answers before and after the update."""
 
-    path: Path
-    digit: str
-    answers: dict[str, Answer]
-    files: dict[Id, Path]  # of the items found, by id
+    sentence: str
+    before: Answer
+    after: Answer
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page, the images and the database.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the page, the sentences and the database.")] = Path(
         "sihash-demo"
     ),
     as_json: Json = False,
 ) -> None:
-    """Show what a database does, on handwritten digits.
+    """Show what a database does, on sentences of SciPy's documentation.
 
-    Creates and searches a database, adds images and a new class, and removes a class. Writes a page with
-    pictures. Needs no data and no network. Images and database stay in the folder until the next demo.
+    Creates and searches a database, adds a new class, learns it, and removes it. Writes a page with answers
+    before and after. Needs no data and no network. Vectors and database stay in the folder until the next
+    demo.
 
     Example: sihash demo
     """
     tell = print_message if as_json else print_result
-    images, place = _prepare(out)
-    _warm_up(images)
-    figures, searches = _story(images, place, tell)
-    removed = [search for search in searches if "removed" in search.answers]
-    new = [search for search in searches if search not in removed]
-    page = write_page(out / "index.html", "demo.html", figures=figures, new=new, removed=removed)
-    tell(f"\nPictures of searches before and after: {page}\n\n{_how_to_go_on(place)}")
+    files, place = _prepare(out)
+    _warm_up(files)
+    figures, searches = _story(files, place, tell)
+    page = write_page(out / "index.html", "demo.html", figures=figures, searches=searches, new=NEW)
+    tell(f"\nAnswers before and after the update: {page}\n\n{_how_to_go_on(place)}")
     if as_json:
         emit({**figures, "page": str(page), "database": str(place)}, "", as_json)
 
@@ -67,13 +67,12 @@ def demo(
 def _how_to_go_on(place: Path) -> str:
     """Commands to try, with the `sihash` of this environment; the shell may know none, or another."""
     sihash, pip = (_shown(Path(sys.executable).with_name(name)) for name in ("sihash", "pip"))
-    query = min((place.parent / "images" / "queries" / NEW).iterdir())
     return (
         "The database is yours to try:\n"
-        f"  {sihash} search {place} {query}\n"
-        f"  {sihash} info {place}\n"
-        f"  {sihash} create my-db my-photos/        # one folder of photos per class\n"
-        f"For a page in the browser:\n"
+        f"  {sihash} search {place} --id 0          # sentences like the first\n"
+        f"  {sihash} doctor {place}                 # labels that look wrong\n"
+        f"  {sihash} create my-db my-photos/        # one folder of photos per class; or a table\n"
+        f"For a page in the browser, with a map:\n"
         f"  {pip} install 'sihash[service]'\n"
         f"  {sihash} serve {place}"
     )
@@ -83,178 +82,193 @@ def _shown(command: Path) -> Path:
     return command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
 
 
+# The sentences.
+
+
 def _prepare(out: Path) -> tuple[Path, Path]:
-    """Fresh folders for images and database; those of an earlier demo go."""
+    """Fresh folders for vectors and database; those of an earlier demo go."""
     work = out / "collection"
     if (work / MARK).is_file():
         shutil.rmtree(work)
     elif out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise ValueError(f"{out} exists and was not made by a demo; choose another folder with --out.")
-    work.mkdir(parents=True)
+    (work / "sentences").mkdir(parents=True)
     (work / MARK).touch()
-    _write_images(work / "images")
-    return work / "images", work / "database"
+    _write_vectors(work / "sentences")
+    return work / "sentences", work / "database"
 
 
-def _write_images(folder: Path) -> None:
-    """PNG files in class folders: first, more (of the same digits), new (the last digit), queries.
+def _sentences() -> list[tuple[str, str]]:
+    """Subjects, the parts of SciPy, and the sentences of their documentation; each sentence once."""
+    import scipy
 
-    Every third of the digits is a query, as it is; the others are there `COPIES` times.
+    root = Path(scipy.__file__).parent
+    found = []
+    for part in sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("_")):
+        for file in sorted(part.rglob("*.py")):
+            if not any(folder in ("tests", "_lib") for folder in file.relative_to(root).parts):
+                docs = re.findall(r'"""(.*?)"""', file.read_text(encoding="utf-8"), re.DOTALL)
+                found += [(part.name, sentence) for text in docs for sentence in _first_sentences(text)]
+    parts = Counter(sentence for _, sentence in dict.fromkeys(found))
+    once = [pair for pair in dict.fromkeys(found) if parts[pair[1]] == 1]
+    sizes = Counter(subject for subject, _ in once)
+    return [pair for pair in once if sizes[pair[0]] >= FEWEST]
+
+
+def _first_sentences(text: str) -> Iterator[str]:
+    """Sentences of the first paragraphs, up to lists of parameters and examples."""
+    for paragraph in re.split(r"\n\s*\n", text)[:3]:
+        if re.search(r"---|\.\. |>>>", paragraph):
+            return
+        for sentence in re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split())):
+            if 30 < len(sentence) < 200 and sentence[0].isupper() and sentence[-1] in ".!?":
+                yield sentence
+
+
+def _write_vectors(folder: Path) -> None:
+    """Files of vectors, labels and sentences: first, new (of the new subject), and queries.
+
+    A vector counts the words of a sentence, rare words more, reduced to `N_NUMBERS` directions. The words and
+    directions are those of the first sentences: they know nothing of the new subject.
     """
     import numpy as np
-    from PIL import Image
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from sihash.datasets.digits import read
-
-    collection, rng = read(), np.random.RandomState(0)
-    assert collection.y is not None
-    for i, (image, digit) in enumerate(zip(collection.X, collection.y.tolist(), strict=True)):
-        picture = Image.fromarray(np.pad(255 - image, 2, constant_values=255))  # dark on light
-        is_query = i % 3 == 2
-        for k in range(1 if is_query else COPIES):
-            part = "new" if str(digit) == NEW else "first" if (i + k) % MORE else "more"
-            path = folder / ("queries" if is_query else part) / str(digit) / f"{i:04}-{k}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            (_varied(picture, rng) if k else picture).save(path)
-
-
-def _varied(picture: Image.Image, rng: np.random.RandomState) -> Image.Image:
-    """The same, a little turned, slanted, moved and larger or smaller, as if written once more."""
-    import numpy as np
-    from PIL import Image
-
-    angle, scale = np.deg2rad(rng.uniform(-15, 15)), rng.uniform(0.9, 1.12)
-    c, s = np.cos(angle) / scale, np.sin(angle) / scale
-    A = np.array([[c, s + rng.uniform(-0.15, 0.15)], [-s, c]])  # from a place in the copy to one here
-    centre = (np.array(picture.size) - 1) / 2
-    (x, y), (a, b, d, e) = centre - A @ (centre + rng.uniform(-0.8, 0.8, 2)), A.ravel()
-    return picture.transform(
-        picture.size,
-        Image.Transform.AFFINE,
-        (a, b, x, d, e, y),
-        Image.Resampling.BICUBIC,
-        fillcolor=255,
-    )
+    pairs = _sentences()
+    y, sentences = (np.array(each) for each in zip(*pairs, strict=True))
+    is_query, is_new = np.arange(len(y)) % QUERY_EVERY == QUERY_EVERY - 1, y == NEW
+    first = ~is_query & ~is_new
+    words = TfidfVectorizer(sublinear_tf=True, min_df=2)
+    reduced = TruncatedSVD(N_NUMBERS, n_iter=3, random_state=0)
+    reduced.fit(words.fit_transform(sentences[first]))
+    X = reduced.transform(words.transform(sentences)).astype(np.float32)
+    for name, rows in (("first", first), ("new", ~is_query & is_new), ("queries", is_query)):
+        np.savez(folder / f"{name}.npz", X=X[rows], y=y[rows], name=sentences[rows])
 
 
-def _warm_up(images: Path) -> None:
+def _warm_up(files: Path) -> None:
     """Compile the inner loops before anything is timed, by a small database that is thrown away."""
     import tempfile
 
-    with tempfile.TemporaryDirectory(dir=images.parent) as folder:
-        database = _create(Path(folder) / "database", images / "more", n_anchors=100)
-        few = list((images / "queries" / NEW).iterdir())  # or it would learn everything from scratch
-        database.add(few, [NEW] * len(few))
+    import numpy as np
+
+    with np.load(files / "first.npz") as first, tempfile.TemporaryDirectory(dir=files.parent) as folder:
+        some, later = slice(0, None, 10), slice(1, None, 50)
+        database = _create(Path(folder) / "database", first["X"][some], first["y"][some], n_anchors=50)
+        database.add(first["X"][later], ["later"] * len(first["X"][later]))
         database.update()
+        database.search(first["X"][:2])
         database.close()
 
 
-def _create(place: Path, source: Path, **sih_params: Any) -> Database:
+def _create(place: Path, source: Any, labels: Any = None, **sih_params: Any) -> Database:
     from sihash.database import Database
 
-    return Database.create(place, source, n_bits=DEMO_BITS, features="pixels", **sih_params)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of few rows for many anchors
+        return Database.create(place, source, labels, n_bits=DEMO_BITS, **sih_params)
 
 
-def _story(images: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], list[Search]]:
-    queries = images / "queries"
-    tell(f"DB is {place}, images are in {images}.\n")
+# The story.
+
+
+def _story(files: Path, place: Path, tell: Callable[[str], None]) -> tuple[dict[str, Any], list[Search]]:
+    import numpy as np
+
+    with np.load(files / "queries.npz") as stored:
+        queries = {name: stored[name] for name in ("X", "y", "name")}
+    tell(f"DB is {place}, vectors and sentences are in {files}.\n")
     start = time.perf_counter()
-    database = _create(place, images / "first")
-    seconds = time.perf_counter() - start
+    database = _create(place, files / "first.npz")
+    figures: dict[str, Any] = {"n_bits": DEMO_BITS, "n_items": len(database)}
+    figures["create_seconds"] = time.perf_counter() - start
+    classes = database.info()["classes"]
     tell(
-        "sihash create DB images/first --features pixels\n"
-        f"  {len(database):,} images of the digits 0 to 8, codes of {DEMO_BITS} bits, {seconds:.2f} s"
+        f"sihash create DB sentences/first.npz\n"
+        f"  {len(database):,} sentences of SciPy's documentation about {len(classes)} subjects: "
+        f"{', '.join(classes)}.\n"
+        f"  The subject is the label. A sentence came as a vector of {N_NUMBERS} numbers; the database "
+        f"learned a code of {DEMO_BITS} bits\n  ({DEMO_BITS // 8} bytes) for each, in "
+        f"{figures['create_seconds']:.1f} s."
     )
-    figures: dict[str, Any] = {"n_bits": DEMO_BITS, "n_items": len(database), "create_seconds": seconds}
-    figures["mAP"] = database.evaluate(queries).mAP
+    old = queries["y"] != NEW
+    chance = max(classes.values()) / len(database)
+    figures["p_at_1"] = _first_hits(database, queries["X"][old], queries["y"][old], "combined")
     tell(
-        "sihash evaluate DB --queries images/queries\n"
-        f"  mAP {figures['mAP']:.3f} on images of these digits that it never saw"
+        "sihash evaluate DB --queries sentences/queries.npz\n"
+        f"  {int(old.sum()):,} sentences that it never saw: for {figures['p_at_1']:.0%} of them the first "
+        f"hit is about the same subject.\n  Always naming the largest would be right for {chance:.0%}."
     )
-    tell(_search_told(database, min((queries / "3").iterdir())))
-    n_more = len(database.add(images / "more").added)
-    tell(f"sihash add DB images/more\n  {n_more} more images of the same digits; then, to learn:")
-    figures["more_images"] = _three_ways(database, queries, tell)
-    n_new = len(database.add(images / "new").added)
-    tell(f"sihash add DB images/new\n  {n_new} images of a digit that it does not know, the {NEW}:")
-    searches = _queries_in(queries / NEW)
-    _ask(database, searches, "before")
-    searches = sorted(searches, key=_n_right)[:3]
+    n_new = len(database.add(files / "new.npz").added)
+    tell(
+        f"sihash add DB sentences/new.npz\n  {n_new} sentences about a subject that it does not know: {NEW}. "
+        "Searches find them at once."
+    )
+    about_new = queries["X"][~old]
+    before = database.search(about_new, k=5, rank="hamming")
     figures["new_class"] = _three_ways(database, queries, tell)
-    _ask(database, searches, "after")
-    n_removed = len(database.remove_classes([REMOVED]).removed)
-    removed = _queries_in(queries / REMOVED)[:1]
-    _ask(database, removed, "removed")
+    after = database.search(about_new, k=5, rank="hamming")
+    figures["n_removed"] = len(database.remove_classes([NEW]).removed)
     database.undo()
     tell(
-        f"sihash remove DB --class {REMOVED}\n  {n_removed} images removed: no search finds them\n"
-        f"sihash undo DB\n  {len(database):,} images: all are back"
+        f"sihash remove DB --class {NEW}\n  {figures['n_removed']} sentences removed: searches no longer "
+        f"return them.\nsihash undo DB\n  {len(database):,} sentences: all are back."
     )
     database.close()
-    return {**figures, "n_removed": n_removed}, [*searches, *removed]
+    searches = [Search(*each) for each in zip(queries["name"][~old].tolist(), before, after, strict=True)]
+    return figures, sorted(searches, key=_n_gained)[-3:]
 
 
-def _search_told(database: Database, query: Path) -> str:
-    database.search([query], k=5)  # in a new installation the first search compiles its loops
-    start = time.perf_counter()
-    (answer,) = database.search([query], k=5)
-    milliseconds = 1000 * (time.perf_counter() - start)
-    found = ", ".join(f"{hit.label} at {hit.distance} bit{'s' * (hit.distance != 1)}" for hit in answer.hits)
-    return f"sihash search DB images/queries/3/{query.name} -k 5\n  {found}; {milliseconds:.0f} ms"
-
-
-def _three_ways(database: Database, queries: Path, tell: Callable[[str], None]) -> dict[str, Any]:
-    """What a change asks for: nothing, learning from scratch, or an update, which stays in force.
-
-    Codes alone show what was learned; the default ranking knows labels and vectors without learning.
-    """
-    passive = {"mAP": database.evaluate(queries, rank="hamming").mAP, "seconds": 0.0}
-    ways: dict[str, Any] = {"passive": passive}
+def _three_ways(database: Database, queries: dict[str, Array], tell: Callable[[str], None]) -> dict[str, Any]:
+    """What a new class asks for: nothing, learning from scratch, or an update, which stays in force."""
+    ways: dict[str, Any] = {"passive": {**_quality(database, queries), "seconds": 0.0}}
     strategies: tuple[Literal["relearn", "incremental"], ...] = ("relearn", "incremental")
     for strategy in strategies:
         report = database.update(strategy)
-        ways[strategy] = {
-            "mAP": database.evaluate(queries, rank="hamming").mAP,
-            "seconds": report.seconds["learning"],
-            "report": report.text,
-        }
+        seconds = report.seconds["learning"]
+        ways[strategy] = {**_quality(database, queries), "seconds": seconds, "report": report.text}
         if strategy == "relearn":
             database.undo()
+    words = {
+        "passive": "left as it was",
+        "incremental": "sihash update DB",
+        "relearn": "sihash update DB --relearn",
+    }
     tell(
-        "                             mAP of the codes   seconds of learning\n"
-        f"  left as it was                      {passive['mAP']:.3f}   {0:.2f}\n"
-        f"  sihash update DB --relearn          {ways['relearn']['mAP']:.3f}   "
-        f"{ways['relearn']['seconds']:.2f}   (then sihash undo)\n"
-        f"  sihash update DB                    {ways['incremental']['mAP']:.3f}   "
-        f"{ways['incremental']['seconds']:.2f}\n"
-        f"  {verdict(ways)}"
+        f"\n  First hits that are right, asked about    {NEW} (new)           the other subjects\n"
+        "                                           search  codes alone   search  codes alone   seconds"
+    )
+    for way, name in words.items():
+        row = ways[way]
+        tell(
+            f"  {name:<40} {row['new']:7.0%} {row['new_by_codes']:11.0%} {row['old']:9.0%} "
+            f"{row['old_by_codes']:11.0%} {row['seconds']:11.2f}"
+        )
+    tell(
+        "  search: codes find candidates, then labels and vectors order them. codes alone: the fewest\n"
+        f"  unlike bits, from {DEMO_BITS // 8} bytes a sentence: what was learned. seconds are those of "
+        "learning;\n  --relearn changes every code, an update keeps the others valid.\n"
     )
     return ways
 
 
-def verdict(ways: dict[str, Any]) -> str:
-    """What the seconds say; nothing is promised that was not measured."""
-    ratio = ways["incremental"]["seconds"] / ways["relearn"]["seconds"]
-    compared = (
-        f"The update took {ratio:.1f} times as long as learning from scratch"
-        if ratio >= 1
-        else f"The update took {100 * ratio:.0f} % of the time of learning from scratch"
-    )
-    return f"{compared}, on few and small images. docs/updates.md has larger collections."
+def _quality(database: Database, queries: dict[str, Array]) -> dict[str, float]:
+    """The share of first hits that are right, for queries of the new class and of the old ones."""
+    X, y = queries["X"], queries["y"]
+    found = {}
+    for ending, rank in (("", "combined"), ("_by_codes", "hamming")):
+        for name, rows in (("new", y == NEW), ("old", y != NEW)):
+            found[name + ending] = _first_hits(database, X[rows], y[rows], rank)
+    return found
 
 
-def _queries_in(folder: Path) -> list[Search]:
-    """The images of a class folder."""
-    return [Search(path, folder.name, {}, {}) for path in sorted(folder.iterdir())]
+def _first_hits(database: Database, X: Array, y: Array, rank: str) -> float:
+    answers = database.search(X, k=1, rank=rank)
+    return sum(answer.hits[0].label == label for answer, label in zip(answers, y, strict=True)) / len(y)
 
 
-def _n_right(search: Search) -> int:
-    """How many answers before the update show the digit that was asked for."""
-    return sum(hit.label == search.digit for hit in search.answers["before"].hits)
-
-
-def _ask(database: Database, searches: list[Search], moment: str) -> None:
-    answers = database.search([search.path for search in searches], k=10)
-    for search, answer in zip(searches, answers, strict=True):
-        search.answers[moment] = answer
-        search.files.update({hit.id: Path(str(database.item(hit.id).path)) for hit in answer.hits})
+def _n_gained(search: Search) -> int:
+    """How many more hits are about the new subject after the update."""
+    before, after = (sum(hit.label == NEW for hit in each.hits) for each in (search.before, search.after))
+    return after - before

@@ -1,15 +1,18 @@
-"""``sihash verify``, ``compact``, ``undo``, ``export`` and ``merge``: the small verbs of a database."""
+"""``sihash verify``, ``backup``, ``restore``, ``compact``, ``undo``, ``export``, ``merge``: small verbs."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sihash.cli.options import DatabasePath, Json, open_database, with_extension
 from sihash.cli.output import emit, one_line, phase_bars
+
+if TYPE_CHECKING:
+    from sihash.store.backup import Copied
 
 
 def verify(
@@ -86,6 +89,42 @@ def export(
     n_bytes = output.stat().st_size
     data = {"output": str(output), "n_items": n_items, "bytes": n_bytes}
     emit(data, f"{n_items:,} items written to {output}, {n_bytes:,} bytes.", as_json)
+
+
+def backup(
+    database: DatabasePath,
+    target: Annotated[Path, typer.Argument(help="A new folder, or an earlier backup.", metavar="TARGET")],
+    as_json: Json = False,
+) -> None:
+    """Copy a database, also while others write. A second run copies only what is new.
+
+    Example: sihash backup DB /mnt/backups/DB
+    """
+    from sihash.store.backup import back_up
+
+    report = back_up(database, target)
+    text = f"{target} holds {database} as of operation {report.operation:,}: {_copied(report)}."
+    emit(asdict(report), text, as_json)
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(help="A backup: folder or tar archive.", metavar="BACKUP")],
+    database: Annotated[Path, typer.Argument(help="A new or empty folder.", metavar="DB")],
+    as_json: Json = False,
+) -> None:
+    """Make a database of a backup. Every byte is checked.
+
+    Example: sihash restore /mnt/backups/DB DB
+    """
+    from sihash.store.backup import restore
+
+    report = restore(source, database)
+    emit(asdict(report), f"{database} is restored: {_copied(report)}.", as_json)
+
+
+def _copied(report: Copied) -> str:
+    kept = f", {report.n_kept:,} were there" if report.n_kept else ""
+    return f"{report.n_copied:,} files copied, {report.n_bytes:,} bytes{kept}; all bytes copied are checked"
 
 
 def merge(

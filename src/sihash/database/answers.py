@@ -224,6 +224,12 @@ class Evaluation(Shortened):
 
         return plots.draw_quality(self, axes)
 
+    def plot_confused(self, axes: Any = None) -> Any:
+        """Draw which classes are found in the place of others, with matplotlib."""
+        from sihash.database import plots
+
+        return plots.draw_confused(self, axes)
+
 
 @dataclass(frozen=True)
 class Classification:

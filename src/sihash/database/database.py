@@ -67,6 +67,7 @@ from sihash.index.served import reach
 from sihash.labels import several
 from sihash.ranking.sketch import BITS, DEFAULT_BITS
 from sihash.store import files
+from sihash.store.backup import Copied, back_up, restore
 from sihash.store.catalogue import refuse_missing
 from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, NoSuchItem
 from sihash.store.ids import ids_of_numbers, of_row, plain_id, rows_under, written
@@ -285,6 +286,13 @@ class Database:
         database = cls(root)
         database.merged_ = report
         return database
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], backup: str | os.PathLike[str]) -> Self:
+        """Make a database in a new or empty folder of a backup, a folder or a tar archive, and open it."""
+        root = _as_path(path)
+        restore(_as_path(backup), root)
+        return cls(root)
 
     _layout: Layout | None = None  # of the last map
     created_: AddReport
@@ -835,6 +843,13 @@ class Database:
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write ids, labels, names, codes, vectors and columns to a ``.parquet`` or ``.npz`` file."""
         self._read(lambda snapshot: exporting.export(snapshot, snapshot.catalogue, _as_path(path)))
+
+    def backup(self, target: str | os.PathLike[str]) -> Copied:
+        """Copy the database to a folder, or bring such a copy up to date: only new files are copied.
+
+        Additions, removals and searches go on meanwhile; updates and compactions wait, and it for them.
+        """
+        return back_up(self.path, _as_path(target))
 
     def verify(self, *, deleted: bool = False) -> list[FileProblem]:
         """Check every file, byte by byte. An empty list means that everything is intact.

@@ -592,7 +592,7 @@ def compact(reader: Reader) -> CompactReport:
     root = reader.root
     with (
         disk_errors_told(root),
-        locked(root / UPDATER, "is updating it"),
+        locked(root / UPDATER, "is updating or copying it"),
         writing(root, updating=True, patience=reader.patience) as writer,
     ):
         with reader.newest() as snapshot:

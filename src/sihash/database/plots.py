@@ -69,6 +69,20 @@ def draw_quality(evaluation: Evaluation, axes: Any = None) -> Any:
     return axes
 
 
+def draw_confused(evaluation: Evaluation, axes: Any = None) -> Any:
+    """How often a query of one class found another class first: the most frequent pairs."""
+    axes = _axes(axes)
+    pairs = [
+        (each.n / own.n_queries, f"{own.label} → {each.label}")
+        for own in evaluation.classes
+        for each in own.confused
+    ]
+    pairs = sorted(pairs, key=lambda pair: -pair[0])[:NAMED][::-1]
+    axes.barh([name for _, name in pairs], [share for share, _ in pairs])
+    axes.set(xlabel="share of the queries of the class", title="Found first: a class that is not the query's")
+    return axes
+
+
 def draw_update(report: UpdateReport, axes: Any = None) -> Any:
     """mAP without the update, with it, and from scratch if that was measured."""
     axes = _axes(axes)

@@ -395,7 +395,8 @@ def _looks_like_image(path: Path) -> bool:
     with open(path, "rb") as file:
         head = file.read(12)
     starts = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P5\n", b"P6\n")
-    return head.startswith(starts) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
+    in_a_box = (head[:4] == b"RIFF" and head[8:] == b"WEBP") or head[4:8] == b"ftyp"  # WebP; AVIF and HEIC
+    return head.startswith(starts) or in_a_box
 
 
 def _labels_of(collection: Collection, n: int) -> list[LabelSet]:

@@ -104,7 +104,7 @@ def update_database(
     if strategy not in UPDATE_STRATEGIES:
         raise DatabaseError(f"strategy must be 'incremental' or 'relearn', got {strategy!r}.")
     root = reader.root
-    with disk_errors_told(root), locked(root / UPDATER, "is updating it", policy.sweep_patience):
+    with disk_errors_told(root), locked(root / UPDATER, "is updating or copying it", policy.sweep_patience):
         snapshot = reader.detached()
         try:
             return _update(snapshot, strategy, compare, policy, progress)
@@ -443,7 +443,7 @@ def reencode(reader: Reader, report: UpdateReport, policy: UpdatePolicy, progres
     codes of before and some of now, and the next run goes on with the segments that are left.
     """
     start, root = time.perf_counter(), reader.root
-    with disk_errors_told(root), locked(root / UPDATER, "is updating it", policy.sweep_patience):
+    with disk_errors_told(root), locked(root / UPDATER, "is updating or copying it", policy.sweep_patience):
         snapshot = reader.detached()
         state, catalogue = snapshot.state, snapshot.catalogue
         encoder, version = Encoder(snapshot.hasher), snapshot.version

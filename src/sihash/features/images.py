@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sihash._typing import Array
 
-DISK_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+# The last two where Pillow can: AVIF is part of most builds, HEIC comes with the package pillow-heif.
+DISK_FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 MAX_PIXELS = 89_478_485  # Pillow's own warning level: a quarter of a gigabyte decoded
 
 
@@ -49,6 +51,7 @@ def decode(
     ``at_least`` pixels: a descriptor of 32 × 32 pixels does not need ten million. Bytes from strangers may
     be held to fewer ``formats`` and pixels.
     """
+    formats = _readable(formats)
     with _told(formats, max_pixels):
         image = _opened(data, formats, max_pixels)
         if at_least:
@@ -59,9 +62,22 @@ def decode(
 
 def n_pixels(data: bytes, *, formats: tuple[str, ...] = DISK_FORMATS, max_pixels: int = MAX_PIXELS) -> int:
     """Pixels of the picture in ``data`` as its header says; nothing is decoded. Refuses as `decode` does."""
+    formats = _readable(formats)
     with _told(formats, max_pixels):
         image = _opened(data, formats, max_pixels)
         return image.width * image.height
+
+
+@cache
+def _readable(formats: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that Pillow reads here, with pillow-heif if it is installed."""
+    if "HEIF" in formats:
+        with suppress(ImportError):
+            import pillow_heif
+
+            pillow_heif.register_heif_opener()
+    Image.init()
+    return tuple(name for name in formats if name in Image.OPEN)
 
 
 def _opened(data: bytes, formats: tuple[str, ...], max_pixels: int) -> Image.Image:

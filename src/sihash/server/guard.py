@@ -32,6 +32,7 @@ READING_POSTS = frozenset(
         "/v1/items/by-id",
     }
 )
+BACKUP = "/v1/backup"  # all there is, with paths of the owner's files, and no update begins meanwhile
 TOKEN_CHECK = "/v1/token"  # changes nothing, and needs the token for that
 # What says nothing about the database: the page without its data, and that the service is alive.
 PUBLIC = ("/", "/favicon.ico", "/v1/health", "/v1/ready")
@@ -106,7 +107,7 @@ class Guard:
         return not self.is_local and as_address(name) is not None
 
     def _needs_token(self, method: str, path: str, headers: Headers) -> bool:
-        if _changes(method, path):
+        if _changes(method, path) or path == BACKUP:
             return True
         is_public = path in PUBLIC or path.startswith(PUBLIC_FOLDER)
         return not is_public and (not self.reads_freely or not FORWARDED.isdisjoint(headers))

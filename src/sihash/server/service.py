@@ -51,7 +51,10 @@ class Service:
         self._before_update = ReportCache(settings.database, lambda _: self.database.before_update())
         self._titles = Titles(self.database, settings.title)
         self._writers = ThreadPoolExecutor(settings.limits.writers, "writer")
-        self.holds_images = self.database.features.name != "none"
+
+    @property
+    def holds_images(self) -> bool:
+        return self.database.features.name != "none"  # of now: another database may have taken the place
 
     @property
     def at_least(self) -> int | None:

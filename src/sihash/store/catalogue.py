@@ -17,6 +17,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -32,6 +33,7 @@ FILE = "catalogue.sqlite"
 FORMAT = 6
 APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
 COMMIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
+EXCHANGE_SECONDS = 1.0  # between two renamings, by which another database takes the place of this one
 CHECKPOINT_SECONDS = 0.5  # for readers in the middle of a long look
 KEPT_ITEMS = 50_000  # rows of items in memory
 SQL_VALUES = 500  # values in one "IN (…)"
@@ -179,6 +181,11 @@ class Catalogue:
             yield other
         finally:
             other.close()
+
+    def copy_to(self, path: Path) -> None:
+        """Write what is seen now to a new file."""
+        with self._lock, self._told(), closing(sqlite3.connect(path)) as copy:
+            self._db.backup(copy)
 
     # Reading.
 
@@ -486,10 +493,15 @@ class OpenedFile:
         return (*inode, found.st_size, found.st_mtime_ns)
 
     def _look_again(self) -> os.stat_result:
-        """Where nothing was a moment ago a copy may be now; if not, say what is missing, folder or file."""
+        """Where nothing is, another database may be in a moment; if not, say what is missing."""
+        deadline = time.monotonic() + EXCHANGE_SECONDS
+        while True:
+            try:
+                return os.stat(self.path)
+            except (FileNotFoundError, NotADirectoryError):
+                if time.monotonic() >= deadline:
+                    break
+            time.sleep(0.01)
         if not self.path.parent.is_dir():
             raise gone(self.path.parent)
-        try:
-            return os.stat(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.") from None
+        raise CorruptFile(f"{self.path} is missing; restore it from a copy of the database.")

@@ -26,6 +26,7 @@ from sihash.store.segments import Segment
 WRITER, WAITING, UPDATER = "writer.lock", "waiting.lock", "update.lock"
 LOCKS = (WRITER, WAITING, UPDATER)
 SCRATCH = "described-*.part"  # results of unfinished work (`sihash.store.scratch`) in a database's folder
+UNFINISHED = f".{FILE}.*.part"  # a copy of a catalogue that is being made (`sihash.store.backup`)
 _OURS = re.compile(r"^\.?\d{6}\.[a-z0-9.-]+-[0-9a-f]{8}\.(npy|mapped|safetensors)(\.[0-9a-f]{8}(\.part)?)?$")
 
 
@@ -234,7 +235,7 @@ def sweep(root: Path, catalogue: Catalogue, updating: bool, keep: Set[str] = fro
     While an update is at work on files that are not in the catalogue yet, others leave everything.
     """
     try:
-        with nullcontext() if updating else locked(root / UPDATER, "is updating it"):
+        with nullcontext() if updating else locked(root / UPDATER, "is updating or copying it"):
             for path in strays(root, catalogue):
                 if path.relative_to(root).as_posix() not in keep:
                     with suppress(OSError):  # the next writer tries again
@@ -289,7 +290,7 @@ def _prepare_folder(root: Path) -> None:
     """It is not there yet, empty, or left by an unfinished creation."""
     expected = {SEGMENTS_FOLDER, MODELS_FOLDER, *LOCKS, FILE, f"{FILE}-wal", f"{FILE}-shm"}
     if root.is_dir():
-        expected |= {path.name for path in root.glob(SCRATCH)}
+        expected |= {path.name for form in (SCRATCH, UNFINISHED) for path in root.glob(form)}
     if root.exists() and (not root.is_dir() or {path.name for path in root.iterdir()} - expected):
         raise DatabaseError(f"{root} is there already and is not empty; choose another place.")
     for folder in (root, root / SEGMENTS_FOLDER, root / MODELS_FOLDER):
