@@ -55,10 +55,10 @@ def make_ranker(
 
 
 def estimated_cosines(places: Places, query: Array, ids: Array, sketcher: Sketcher) -> Array:
-    """As `cosines`, by sketches; exact where a sketch is that of the query, for the vector may be, too."""
+    """As `cosines`, by sketches; exact where all signs are those of the query: the vector may be its own."""
     sketches = places.sketches(ids, sketcher.n_bytes)
     out = sketcher.cosines(sketches, query)
-    same = (sketches == sketcher.whole(query[None])).all(axis=1)
+    same = (sketches[:, :SKETCH_BYTES] == sketcher(query[None])).all(axis=1)
     if same.any():
         out[same] = cosines(places, query, ids[same], sketcher.mean)
     return out
