@@ -640,3 +640,20 @@ def test_several_labels_from_end_to_end(tmp_path):
     assert more[0] == 0
     with Database(db) as opened:
         assert opened.items(limit=100)[-1].labels == ("b", "new")
+
+
+def test_the_column_of_vectors_is_named_and_told(tmp_path):
+    from pyarrow import parquet, table
+
+    rows = np.random.RandomState(0).normal(size=(40, 4))
+    columns = {"a": rows.tolist(), "b": rows[:, :2].tolist(), "label": [k % 2 for k in range(40)]}
+    parquet.write_table(table(columns), tmp_path / "t.parquet")
+    create = ["create", str(tmp_path / "db"), str(tmp_path / "t.parquet"), "--anchors", "10", "--bits", "8"]
+    refused = CliRunner().invoke(app, create)
+    assert refused.exit_code == 1
+    assert "has 2 columns of number lists (a, b)" in refused.stderr
+    made = CliRunner().invoke(app, [*create, "--vectors", "b"])
+    assert made.exit_code == 0, made.stderr
+    assert "vectors from b, labels from label, left out: a" in made.stdout
+    with Database(tmp_path / "db") as database:
+        assert database.info()["n_features"] == 2

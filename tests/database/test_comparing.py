@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import small
 
-from sihash.database import Database, DatabaseError, evaluating
+from sihash.database import Database, DatabaseError
+from sihash.database.inspection import evaluating
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ import small
 from PIL import Image
 
 from sihash import SIH, codes
-from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, NoSuchItem, inspecting, verify
+from sihash.database import CorruptFile, Database, DatabaseBusy, DatabaseError, NoSuchItem, verify
+from sihash.database.inspection import inspecting
 from sihash.database.snapshot import Reader
 from sihash.store import files, segments
 from sihash.store.catalogue import FORMAT, Catalogue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from sihash.database import Database, DatabaseError, unseen
-from sihash.database.findings import FINDING_KINDS
+from sihash.database import Database, DatabaseError
+from sihash.database.inspection import unseen
+from sihash.database.inspection.findings import FINDING_KINDS
 
 N_CLASSES, PER_CLASS, WIDTH = 8, 40, 24
 PARAMS = {"n_bits": 16, "n_anchors": 60, "index": "exact"}
@@ -217,3 +219,21 @@ def test_labels_that_begin_with_a_hyphen(folder):
     labels[7] = "-5"
     (wrong,) = of_kind(made(folder, X, labels).doctor(), "wrong label")
     assert wrong.command("DB") == "sihash relabel DB -- 7 -0"
+
+
+def test_suggestions_contradict_nothing(folder):
+    """Overlapping classes, many wrong labels: each suggestion is the class that most of the nearest have."""
+    X, y = blobs(spread=1.1)
+    given = y.copy()
+    given[::10] = (y[::10] + 1) % N_CLASSES
+    with made(folder, X, given) as db:
+        wrong = [each for each in db.doctor(limit=1000).findings if each.kind == "wrong label"]
+    assert wrong
+    for each in wrong:
+        [item], [suggested] = each.items, each.labels
+        assert suggested not in item.labels
+        assert f"looks like {suggested}: of its" in each.reason
+        assert each.reason.count("probability") == 1
+        assert each.command("DB") == f"sihash relabel DB {item.id} {suggested}"
+        n_other, n_own = re.search(r"items (\d+) are labelled \d, (\d+|none) \d;", each.reason).groups()
+        assert int(n_other) >= (0 if n_own == "none" else int(n_own))

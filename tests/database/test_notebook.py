@@ -134,7 +134,7 @@ def test_pictures(db):
     assert [each.n_items for each in db.evaluate().classes] == [20, 20, 20]
     confused = [Confusion("cat", 3, [1, 2, 3]), Confusion("dog", 1, [4])]
     bars = replace(evaluation, classes=[replace(classes[0], confused=confused)]).plot_confused().patches
-    assert [bar.get_width() for bar in bars] == [0.2, 0.6]
+    assert [bar.get_width() for bar in bars] == [1, 3]
     db.add(*small.rows(10, seed=3, classes=4))
     report = db.update()
     bars = report.plot().patches

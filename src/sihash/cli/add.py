@@ -15,6 +15,7 @@ from sihash.cli.options import (
     Json,
     Labels,
     Progress,
+    Vectors,
     emit_added,
     open_database,
     refuse_missing_source,
@@ -37,6 +38,7 @@ def add(
     ] = None,
     labels: Labels = None,
     id_column: IdColumn = None,
+    vectors: Vectors = None,
     columns: Columns = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace items that have the same ids.")] = False,
     prefix: Annotated[
@@ -69,6 +71,7 @@ def add(
             given,
             ids=id_column,
             columns=columns,
+            vectors=vectors,
             replace=replace,
             prefix=prefix,
             progress=tell,

@@ -18,6 +18,7 @@ from sihash.cli.options import (
     Size,
     Std,
     Tensor,
+    Vectors,
     emit_added,
     feature_names,
     feature_options,
@@ -70,6 +71,7 @@ def create(
     tensor: Tensor = None,
     labels: Labels = None,
     id_column: IdColumn = None,
+    vectors: Vectors = None,
     columns: Columns = None,
     index: Annotated[
         str,
@@ -121,6 +123,7 @@ def create(
             labels,
             ids=id_column,
             columns=columns,
+            vectors=vectors,
             n_bits=bits,
             n_anchors=anchors,
             features=features,

@@ -120,7 +120,8 @@ def _first_sentences(text: str) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n", text)[:3]:
         if re.search(r"---|\.\. |>>>", paragraph):
             return
-        for sentence in re.split(r"(?<=[.!?])\s+", " ".join(paragraph.split())):
+        plain = re.sub(r"`|\s*\[[0-9]+\]_", "", " ".join(paragraph.split()))  # without marks of the format
+        for sentence in re.split(r"(?<=[.!?])\s+", plain):
             if 30 < len(sentence) < 200 and sentence[0].isupper() and sentence[-1] in ".!?":
                 yield sentence
 

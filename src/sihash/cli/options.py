@@ -66,6 +66,12 @@ IdColumn = Annotated[
     str | None,
     typer.Option("--id", metavar="COLUMN", help="The column of SOURCE that holds ids. Default: `id`."),
 ]
+Vectors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vectors", metavar="COLUMN", help="The column of SOURCE that holds vectors, if not guessed."
+    ),
+]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--column", help="A column of SOURCE to keep; repeat for more. Default: all."),

@@ -19,19 +19,7 @@ import numpy as np
 
 from sihash._typing import Array, Progress
 from sihash.checks import check_count
-from sihash.database import (
-    doctor,
-    evaluating,
-    exporting,
-    inspecting,
-    mapping,
-    merging,
-    operations,
-    searching,
-    summary,
-    text_search,
-    updating,
-)
+from sihash.database import exporting, merging, operations, searching, summary, text_search, updating
 from sihash.database.answers import (
     AddReport,
     Bits,
@@ -50,11 +38,12 @@ from sihash.database.answers import (
     UpdateReport,
     Version,
 )
-from sihash.database.confusions import with_confusions
 from sihash.database.describing import Features
-from sihash.database.findings import Diagnosis
+from sihash.database.inspection import doctor, evaluating, inspecting, mapping
+from sihash.database.inspection.confusions import with_confusions
+from sihash.database.inspection.findings import Diagnosis
+from sihash.database.inspection.mapping import Layout, Map
 from sihash.database.intake import Nothing, intake_of
-from sihash.database.mapping import Layout, Map
 from sihash.database.progress import watched
 from sihash.database.result_tables import Answers, Items
 from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
@@ -315,7 +304,7 @@ class Database:
         try:
             return self._read(lambda snapshot: summary.in_one_line(self.path, snapshot))
         except DatabaseError as error:
-            return f"<Database {str(self.path)!r}: {error}>"
+            return f"<Database: {error}>"
 
     def _repr_html_(self) -> str | None:
         with suppress(DatabaseError):
@@ -779,7 +768,7 @@ class Database:
         evaluating.check_limits(max_queries, max_items)
         queries = None if source is None else self._labelled_queries(source, labels)
 
-        from sihash.database import comparing  # scipy, which searches have no use for
+        from sihash.database.inspection import comparing  # scipy, which searches have no use for
 
         def work(snapshot: Snapshot) -> tuple[evaluating.EvaluationSet, comparing.Measured, int]:
             asked = evaluating.ask(self.path, snapshot, queries, max_queries, max_items)
@@ -857,7 +846,7 @@ class Database:
         With ``deleted``, also check that nothing is left of removed items.
         """
         if deleted:
-            from sihash.database.inspecting import verify_deleted
+            from sihash.database.inspection.inspecting import verify_deleted
 
             return verify_deleted(self.path)
         return inspecting.verify(self.path)

@@ -11,7 +11,7 @@ from sihash.store.labels import label_words
 
 if TYPE_CHECKING:
     from sihash.database.answers import Evaluation, UpdateReport
-    from sihash.database.mapping import Map
+    from sihash.database.inspection.mapping import Map
 
 NAMED = 30  # classes with their names on a map; pairs of classes in a list
 
@@ -50,36 +50,34 @@ def draw_map(drawn: Map, axes: Any = None) -> Any:
 
 
 def draw_quality(evaluation: Evaluation, axes: Any = None) -> Any:
-    """P@10 of every class by its number of items, and the mean of classes of like size."""
+    """How often the first hit is right, for every class by its number of items, and for classes of like
+    size.
+    """
     axes = _axes(axes)
     sizes = np.array([each.n_items for each in evaluation.classes])
-    quality = np.array([each.p_at_10 for each in evaluation.classes])
+    quality = np.array([each.p_at_1 for each in evaluation.classes])
     axes.scatter(sizes, quality, s=18, alpha=0.6, linewidths=0)
     octaves = np.floor(np.log2(np.maximum(sizes, 1)))
-    means = [(np.exp2(k + 0.5), quality[octaves == k].mean()) for k in np.unique(octaves)]
+    means = [(np.exp(np.log(sizes[own]).mean()), quality[own].mean()) for own in _groups(octaves)]
     if len(means) > 1:
         axes.plot(*zip(*means, strict=True), color="black", label="mean of classes of like size")
         axes.legend(loc="lower right")
-    for each in evaluation.worst(5):
-        axes.annotate(str(each.label), (each.n_items, each.p_at_10), size=8)
-    axes.set(
-        xscale="log", ylim=(-0.03, 1.03), xlabel="items of the class", ylabel="right among the first ten"
-    )
+    axes.set(xscale="log", ylim=(-0.03, 1.03), xlabel="items of the class", ylabel="P@1")
     axes.set_title(f"Quality by class size, version {evaluation.version}")
     return axes
 
 
+def _groups(values: Any) -> list[Any]:
+    return [values == value for value in np.unique(values)]
+
+
 def draw_confused(evaluation: Evaluation, axes: Any = None) -> Any:
-    """How often a query of one class found another class first: the most frequent pairs."""
+    """How many queries of one class found another class first: the most frequent pairs."""
     axes = _axes(axes)
-    pairs = [
-        (each.n / own.n_queries, f"{own.label} → {each.label}")
-        for own in evaluation.classes
-        for each in own.confused
-    ]
+    pairs = [(each.n, f"{own.label} → {each.label}") for own in evaluation.classes for each in own.confused]
     pairs = sorted(pairs, key=lambda pair: -pair[0])[:NAMED][::-1]
-    axes.barh([name for _, name in pairs], [share for share, _ in pairs])
-    axes.set(xlabel="share of the queries of the class", title="Found first: a class that is not the query's")
+    axes.barh([name for _, name in pairs], [n for n, _ in pairs])
+    axes.set(xlabel="queries", title=f"Wrong first hits of {evaluation.n_queries:,} queries")
     return axes
 
 

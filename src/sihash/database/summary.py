@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sihash.database.inspecting import class_sizes
+from sihash.database.inspection.inspecting import class_sizes
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import n_waiting
 from sihash.pages import render
@@ -50,7 +50,8 @@ def _learned(snapshot: Snapshot) -> str:
     by = snapshot.log.learned(snapshot.version)
     what = "made" if by.kind == "create" else "last update"
     n = by.details["n_training"]
-    return f"Version {snapshot.version}, {what} {by.at}, learned from {n:,} items."
+    when = by.at[:16].replace("T", " ")  # of UTC
+    return f"Version {snapshot.version}, {what} {when} UTC, learned from {n:,} items."
 
 
 def _advice(n_waiting: int) -> str:

@@ -25,6 +25,7 @@ from sihash.engines.partitioned_rows import Call, PartitionedRows, RowsLost
 from sihash.engines.worker import NotHere, deliver, lay_out_part, lay_out_part_again
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, RowBlocks, Store
+from sihash.svm.svm_state import SVMs
 
 TRIES = 3  # to lay rows out on workers that are lost meanwhile
 MAX_LOST_WORKERS = 10  # that one piece of work gets over
@@ -71,6 +72,7 @@ class DaskRows(PartitionedRows):
         self.number = actors.new_number()
         self.lost: set[int] = set()
         self.is_settled = False  # until the first checkpoint; then rows do not change any more
+        self.were_lost = False  # laid out again, without what a solver kept beside them
         self.live, self.words = np.zeros(0, np.int64), np.zeros((0, 0), np.int8)
         self.feature_map: Any = None
         finalize(self, actors.forget, self.number)
@@ -211,6 +213,17 @@ class DaskEngine:
             except RowsLost as error:
                 lost = error
         raise lost
+
+    def draft(self, svms: SVMs) -> SVMs:
+        """What the solver kept beside rows that were laid out again is lost."""
+        draft = svms.copy()
+        if isinstance(draft.rows, DaskRows) and draft.rows.were_lost:
+            draft.restart()
+        return draft
+
+    def settle(self, rows: RowBlocks, kernel: KernelMap, words: Array) -> None:
+        if isinstance(rows, DaskRows):
+            rows.checkpoint(kernel, words)
 
     def lay_out(
         self, kernel: KernelMap, columns: RowColumns, words: Array, sizes: list[int] | None = None

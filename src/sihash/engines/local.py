@@ -11,6 +11,7 @@ from sihash._typing import Array
 from sihash.kernel import KernelMap
 from sihash.svm.blocks import Block, Memory, RowBlocks, Store
 from sihash.svm.settings import BLOCK_ROWS
+from sihash.svm.svm_state import SVMs
 from sihash.threads import map_threads
 
 Result = TypeVar("Result")
@@ -36,6 +37,12 @@ class Engine(Protocol):
     def attempt(self, work: Callable[[], Result]) -> Result:
         """``work()``, which changes nothing that exists, and once more where a machine was lost meanwhile."""
 
+    def draft(self, svms: SVMs) -> SVMs:
+        """A copy of the SVMs over these rows, to be changed."""
+
+    def settle(self, rows: RowBlocks, kernel: KernelMap, words: Array) -> None:
+        """The rows are as they are to be, with codes from ``words``; where they can be lost, take note."""
+
 
 class LocalEngine:
     """Lays rows out in blocks whose wide arrays, ``X`` and ``Phi``, lie in ``store``."""
@@ -48,6 +55,12 @@ class LocalEngine:
 
     def attempt(self, work: Callable[[], Result]) -> Result:
         return work()
+
+    def draft(self, svms: SVMs) -> SVMs:
+        return svms.copy()
+
+    def settle(self, rows: RowBlocks, kernel: KernelMap, words: Array) -> None:
+        pass
 
     def lay_out(
         self, kernel: KernelMap, columns: RowColumns, words: Array, sizes: list[int] | None = None

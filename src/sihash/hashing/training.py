@@ -124,9 +124,7 @@ class Training:
         """A draft for changes; rows are shared until they are written."""
         draft = copy.copy(self)
         if not self.is_empty:
-            draft.svms = self.svms.copy()
-            if draft.svms.rows.were_lost:
-                draft.svms.restart()
+            draft.svms = self.engine.draft(self.svms)
             draft.rng = copy.deepcopy(self.rng)
         draft.table, draft.sets = self.table.copy(), self.sets.copy()
         draft.labels, draft.key_of, draft.outside = list(self.labels), self.key_of.copy(), self.outside.copy()
@@ -422,7 +420,7 @@ class Training:
                 break
             is_loose = is_loose and bool(flips.any())
         report.n_rows = len(self.svms.rows)
-        self.svms.rows.checkpoint(self.kernel, self.table.words)
+        self.engine.settle(self.svms.rows, self.kernel, self.table.words)
 
     def _solve_bits(self, tol: float) -> Solution:
         words = self.table.words[self.table.live()]

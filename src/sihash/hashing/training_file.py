@@ -179,7 +179,7 @@ class StoredTraining:
         table.find_each(codes.unpack(tensors["words"], n_bits), sets.of_classes(live))
         training.kernel = replace(functions.kernel_, made_of=tensors.get("made_of"))
         rows = training.engine.lay_out(training.kernel, columns, table.words, header["blocks"])
-        rows.checkpoint(training.kernel, table.words)
+        training.engine.settle(rows, training.kernel, table.words)
         svms = make_svms(rows, settings.C_x, settings.method)
         state = {k.removeprefix("machines."): v for k, v in tensors.items() if k.startswith("machines.")}
         try:

@@ -211,11 +211,6 @@ class RowBlocks:
         fold_threads(lambda block: self._visit(block, function, args), self._largest_first(), add)
         return totals
 
-    were_lost = False  # rows on lost machines were laid out again, without what a solver kept beside them
-
-    def checkpoint(self, feature_map: Any, words: Array) -> None:
-        """The rows are as they are to be, with codes from ``words``; where they can be lost, take note."""
-
     # Rows may be spread over machines, each of which holds its part as `RowBlocks`. These are one part.
 
     n_parts = 1

@@ -104,10 +104,11 @@ class SmoothSVMs(SVMs):
         W = self.W[:, kept]
         if self.gram is not None and len(kept) < self.W.shape[1]:
             W = self.gram.folded(self.W, kept)
-        if self.gram is not None and 2 * n_new < len(kept):  # with more, all of it takes no longer
+        if self.gram is not None and not n_new:
             changed.gram = self.gram.only(kept)
-            if n_new:
-                changed.gram = changed.gram.with_columns(rows, at, n_new)
+        elif self.gram is not None and self.gram.n_rows == len(rows) and 2 * n_new < len(kept):
+            # It knows no rows that are gone, and all of it would take longer.
+            changed.gram = self.gram.only(kept).with_columns(rows, at, n_new)
         changed.start_from(widened(W, at, n_new))
         return changed
 

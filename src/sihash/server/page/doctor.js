@@ -1,7 +1,7 @@
 // The view of the doctor: labels that look wrong or are in conflict, why, and what mends each.
 
 import { get, itemPath, post, remove } from "./api.js";
-import { $, announce, breakable, count, h, labelsText, showError } from "./dom.js";
+import { $, announce, breakable, count, h, labelsText, shortened, showError } from "./dom.js";
 import { info, picture, titleOf } from "./items.js";
 import { markOnMap } from "./map.js";
 import { fromItem } from "./search.js";
@@ -94,7 +94,7 @@ function mendButton(finding, element) {
     const words = labelsText(finding.labels);
     finding.box = h("input", { type: "checkbox", checked: true, "aria-label": `Choose: relabel item ${item.id} as ${words}` });
     const relabel = () => post("/v1/items/relabel", { json: { ids: [item.id], label: finding.labels.map(String) } });
-    return h("div", { class: "mending" }, finding.box, h("button", { type: "button", class: "mend", onclick: () => mend(element, relabel, `Item ${item.id} is now labelled ${words}.`) }, `Relabel as ${words}`));
+    return h("div", { class: "mending" }, finding.box, h("button", { type: "button", class: "mend", onclick: () => mend(element, relabel, `Item ${item.id} is now labelled ${words}.`) }, "Relabel as ", breakable(shortened(words, 40))));
   }
   if (!finding.mend[1].startsWith("--id=")) return null; // a class is not removed by one click
   return h("button", { type: "button", onclick: () => mend(element, () => remove(itemPath(item.id)), `Item ${item.id} is removed.`) }, `Remove item ${item.id}`);

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sihash._typing import Array
 from sihash.database import searching
 from sihash.database.answers import Answer, Id
-from sihash.database.evaluating import EvaluationSet, scores_of
+from sihash.database.inspection.evaluating import EvaluationSet, scores_of
 from sihash.database.snapshot import Snapshot
 from sihash.evaluation import AlternativeScore, Comparison, RankedScores
 from sihash.evaluation import compare as compare_with_alternatives

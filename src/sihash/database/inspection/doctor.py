@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import unseen
 from sihash.database.answers import Item, Label, LabelSet, label_words
-from sihash.database.duplicates import Pairs, pairs_of
-from sihash.database.findings import (
+from sihash.database.inspection import unseen
+from sihash.database.inspection.duplicates import Pairs, pairs_of
+from sihash.database.inspection.findings import (
     FINDING_KINDS,
     Diagnosis,
     Finding,
@@ -20,8 +20,8 @@ from sihash.database.findings import (
     merge_command,
     relabel_command,
 )
+from sihash.database.inspection.unseen import Examined, Neighbours
 from sihash.database.snapshot import Snapshot
-from sihash.database.unseen import Examined, Neighbours
 from sihash.ranking.score import SAME
 
 WRONG_BELOW = 0.02  # probability of its label below which an item is reported (docs/doctor.md)
@@ -90,34 +90,42 @@ def _wrong_labels(
     log_r: Array,
     votes: Array,
 ) -> list[_Draft]:
-    """Items whose label both their neighbours and their margins contradict; of several labels, every one."""
+    """Items for which their neighbours and their margins both name the same other class than their labels.
+
+    Margins name the likeliest class, and where items have several labels each that is likelier than not;
+    neighbours the class that most of the nearest have. Where they do not agree nothing is suggested.
+    """
     has, proba, rows = examined.has[asked], examined.proba[asked], np.arange(len(asked))
     log_given = examined.labels(asked).log_sums_of(log_r)
-    contradicted = np.exp(log_given) < WRONG_BELOW
-    contradicted &= ~has[rows, proba.argmax(axis=1)] & ~has[rows, votes.argmax(axis=1)]
+    best = log_r.argmax(axis=1)
+    contradicted = (np.exp(log_given) < WRONG_BELOW) & ~has[rows, best]
+    named = np.minimum(proba.max(axis=1), 0.5 if (has.sum(axis=1) > 1).any() else 1.0)
+    contradicted &= (proba[rows, best] >= named) & ~has[rows, votes.argmax(axis=1)]
 
     def name(column: int) -> str | int:
         return snapshot.classes.labels[examined.classes[column]]
 
     drafts = []
     for k in np.flatnonzero(contradicted).tolist():
-        best, likeliest = int(log_r[k].argmax()), int(proba[k].argmax())
         nearest = found[k].labelled.labels.first(unseen.NEAREST)
-        counts = tuple(int(np.sum(nearest.has_any(columns))) for columns in ([best], np.flatnonzero(has[k])))
-        margins = name(likeliest), float(proba[k, likeliest])
-        told = _tell_wrong_label(name(best), (*counts, len(nearest.counts)), margins)
+        n_of = np.bincount(nearest.flat, minlength=has.shape[1])
+        if n_of[best[k]] < n_of.max():
+            continue
+        n_own = int(np.sum(nearest.has_any(np.flatnonzero(has[k]))))
+        counts = int(n_of[best[k]]), n_own, len(nearest.counts)
+        told = _tell_wrong_label(name(int(best[k])), counts, float(np.exp(log_r[k, best[k]])))
         doubt = float(log_given[k])  # orders them where 1 − r is 1 for all
         drafts.append(_Draft(doubt, -float(np.expm1(doubt)), [int(examined.ids[asked[k]])], told))
     return drafts
 
 
-def _tell_wrong_label(other: str | int, counts: tuple[int, ...], margins: tuple[str | int, float]) -> Tell:
+def _tell_wrong_label(other: str | int, counts: tuple[int, int, int], probability: float) -> Tell:
     def tell(items: list[Item]) -> tuple[str, tuple[str, ...], LabelSet]:
         own, (n_other, n_own, n) = label_words(items[0].labels), counts
         reason = (
             f"labelled {own}, looks like {other}: of its {n} nearest labelled items {n_other} are labelled "
-            f"{other}, {n_own or 'none'} {own}; hash functions that never saw it say {margins[0]}, with "
-            f"probability {margins[1]:.2f}"
+            f"{other}, {n_own or 'none'} {own}; by these and by hash functions that never saw it, its "
+            f"probability of {other} is {probability:.2f}"
         )
         return reason, relabel_command(items[0], (other,)), (other,)
 
