@@ -206,7 +206,8 @@ def test_no_picture_of_a_vector_is_no_error(of_vectors):
     for kind in ("thumbnail", "image"):
         answer = http.get(f"/v1/items/1/{kind}")
         assert (answer.status_code, answer.content) == (204, b"")
-    assert http.get("/v1/info").json()["thumbnails"] is False
+    info = http.get("/v1/info").json()
+    assert (info["thumbnails"], info["about_features"]) == (False, "the vectors are the user's")
 
 
 def test_a_sample_is_what_the_library_draws(client, library):

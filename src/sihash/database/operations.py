@@ -47,9 +47,9 @@ from sihash.store.labels import LabelTable, joined_labels, label_set
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
 from sihash.store.writer import (
-    SCRATCH,
     UPDATER,
     Writer,
+    delete_scratch,
     disk_errors_told,
     new_folder,
     sweep,
@@ -605,6 +605,5 @@ def compact(reader: Reader) -> CompactReport:
             writer.commit("compact", state.version, {"n_dropped": n_dropped})
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
-        for path in root.glob(SCRATCH):
-            path.unlink(missing_ok=True)
+        delete_scratch(root)
     return CompactReport(n_dropped, len(state.segments), n_after)
