@@ -25,7 +25,7 @@ from sklearn.model_selection import cross_val_predict
 
 from sihash import Database
 from sihash._typing import Array
-from sihash.database import unseen
+from sihash.database.inspection import unseen
 
 DATA = ("mnist", "clinc150", "tiny-imagenet")
 

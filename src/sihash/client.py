@@ -31,7 +31,7 @@ from sihash.database.answers import (
     UndoReport,
     Value,
 )
-from sihash.database.findings import Diagnosis
+from sihash.database.inspection.findings import Diagnosis
 from sihash.labels import several
 from sihash.server.models import (
     UPDATE_STATE,

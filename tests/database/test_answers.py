@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from sihash.database import answers
-from sihash.database.findings import Diagnosis, Finding
+from sihash.database.inspection.findings import Diagnosis, Finding
 
 WHY = answers.Why(0.5, -0.25, 0.125)
 HIT = answers.Hit("a/1", ("cat", "wet"), "1.png", 3, 0.5, b"\x01\xff", WHY, {"price": 9.5, "new": True})

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from sihash.database import Database, DatabaseError, unseen
-from sihash.database.findings import FINDING_KINDS
+from sihash.database import Database, DatabaseError
+from sihash.database.inspection import unseen
+from sihash.database.inspection.findings import FINDING_KINDS
 
 N_CLASSES, PER_CLASS, WIDTH = 8, 40, 24
 PARAMS = {"n_bits": 16, "n_anchors": 60, "index": "exact"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import warnings
 from pathlib import Path
@@ -17,6 +18,7 @@ from sihash import SIH
 from sihash.cli import app
 from sihash.database import Database, DatabaseError, verify
 from sihash.modelfile import ModelFileError
+from sihash.store.catalogue import Catalogue
 
 X, Y = small.rows(60, seed=0)
 NEW, _ = small.rows(2, seed=1)
@@ -134,3 +136,26 @@ def test_a_folder_where_a_file_belongs(folder, monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", refused)
     with pytest.raises(ModelFileError, match="cannot be read: Permission denied"):
         SIH.load(folder / "x.npy")
+
+
+def test_a_database_from_elsewhere_names_no_server_unless_it_is_allowed(db, monkeypatch):
+    """It would get the codes, and the user's credentials for his own server."""
+    catalogue = Catalogue(db.path, write=True)
+    catalogue.begin()
+    catalogue.delete("meta", "key = 'index'")
+    catalogue.insert("meta", [("index", json.dumps("milvus+http://evil.example:19530/x"))])
+    catalogue.commit("remove", 1, {"n_removed": 0})
+    catalogue.close()
+
+    def connected(*_):
+        raise RuntimeError("a connection")
+
+    monkeypatch.setattr("sihash.index.milvus_connection.connected", connected)
+    monkeypatch.setattr("sihash.index.milvus.connected", connected)
+    monkeypatch.setenv("SIHASH_ALLOW_INDEX_HOST", "other.example")
+    for opened in (Database(db.path), Database(db.path, background=True)):
+        with pytest.raises(DatabaseError, match=r"sihash --allow-index-host evil\.example"):
+            opened.search(small.QUERIES)
+    monkeypatch.setenv("SIHASH_ALLOW_INDEX_HOST", "other.example Evil.example")
+    with pytest.raises(DatabaseError, match="a connection"):
+        Database(db.path).search(small.QUERIES)

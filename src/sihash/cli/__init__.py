@@ -3,6 +3,7 @@
 Heavy modules are imported when a verb runs, so that help, errors and completion are quick.
 """
 
+import os
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -77,11 +78,20 @@ def _about(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    allow_index_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="SIHASH_ALLOW_INDEX_HOST",
+            help="A host on which a database may be searched, if it names a Milvus server; repeat for more.",
+        ),
+    ] = None,
 ) -> None:
     """Search labelled collections of images or vectors by short binary codes.
 
     Example: sihash create DB photos/ && sihash search DB query.jpg
     """
+    if allow_index_host:
+        os.environ["SIHASH_ALLOW_INDEX_HOST"] = " ".join(allow_index_host)  # for processes to come, too
 
 
 for verbs in SECTIONS.values():

@@ -11,7 +11,7 @@ from sihash.cli.options import DatabasePath, Json, open_database
 from sihash.cli.output import emit, one_line, print_message, write_page
 
 if TYPE_CHECKING:
-    from sihash.database.findings import Diagnosis, Finding
+    from sihash.database.inspection.findings import Diagnosis, Finding
 
 
 def doctor(
@@ -61,7 +61,7 @@ def _finding(finding: Finding, database: str) -> dict[str, Any]:
 
 
 def _text(diagnosis: Diagnosis, database: str) -> str:
-    from sihash.database.findings import KIND_TITLES
+    from sihash.database.inspection.findings import KIND_TITLES
 
     lines = []
     for kind, n in diagnosis.found.items():

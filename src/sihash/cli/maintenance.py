@@ -33,9 +33,9 @@ def verify(
     if not (database / FILE).exists() and not (database / "segments").exists():
         raise ValueError(f"There is no database at {database}; make one with `sihash create`.")
     if deleted:
-        from sihash.database.inspecting import verify_deleted as check
+        from sihash.database.inspection.inspecting import verify_deleted as check
     else:
-        from sihash.database.inspecting import verify as check
+        from sihash.database.inspection.inspecting import verify as check
     problems = check(database)
     lines = [f"{one_line(problem.file)}: {problem.reason}" for problem in problems]
     data = {"ok": not problems, "problems": [asdict(problem) for problem in problems]}

@@ -7,10 +7,10 @@ from sihash.store.errors import CorruptFile, DatabaseBusy, DatabaseError, IdTake
 
 if TYPE_CHECKING:
     from sihash.database.database import Database
-    from sihash.database.inspecting import verify
+    from sihash.database.inspection.inspecting import verify
 
 __all__ = ["CorruptFile", "Database", "DatabaseBusy", "DatabaseError", "IdTaken", "NoSuchItem", "verify"]
 
 __getattr__ = lazy_attributes(
-    __name__, {"Database": "sihash.database.database", "verify": "sihash.database.inspecting"}
+    __name__, {"Database": "sihash.database.database", "verify": "sihash.database.inspection.inspecting"}
 )

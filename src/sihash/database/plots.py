@@ -11,7 +11,7 @@ from sihash.store.labels import label_words
 
 if TYPE_CHECKING:
     from sihash.database.answers import Evaluation, UpdateReport
-    from sihash.database.mapping import Map
+    from sihash.database.inspection.mapping import Map
 
 NAMED = 30  # classes with their names on a map; pairs of classes in a list
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sihash.database.inspecting import class_sizes
+from sihash.database.inspection.inspecting import class_sizes
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import n_waiting
 from sihash.pages import render

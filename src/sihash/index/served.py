@@ -8,9 +8,11 @@ was removed; so what the server proposes is answered only if it lives.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from sihash._typing import Array
 from sihash.store.errors import DatabaseError
 
 REACH_SECONDS = 10.0
+ALLOWED_HOSTS = "SIHASH_ALLOW_INDEX_HOST"  # separated by blanks
+_named: set[str] = set()  # by the user, in this process
 
 
 class ServedIndex:
@@ -34,6 +38,7 @@ class ServedIndex:
     ) -> None:
         self.n_bits = n_bits
         self._alive = alive
+        _check_allowed(_host(url))
         with _told():
             from sihash.index.milvus import MilvusIndex
 
@@ -87,8 +92,24 @@ class ServedIndex:
             return self._index.describe()
 
 
+def _host(url: str) -> str:
+    return (urlsplit(url.partition("+")[2]).hostname or "").lower()
+
+
+def _check_allowed(host: str) -> None:
+    """A database says which server it is searched on. One from elsewhere could have this machine send codes,
+    and the credentials of the user, to any host.
+    """
+    if host not in _named | set(os.environ.get(ALLOWED_HOSTS, "").lower().split()):
+        raise DatabaseError(
+            f"This database is searched on the Milvus server {host}; if you trust it, allow that: "
+            f"`sihash --allow-index-host {host} …`, or {ALLOWED_HOSTS}={host} in the environment."
+        )
+
+
 def reach(url: str) -> None:
-    """Refuse a server that does not answer; nothing is made on it."""
+    """Refuse a server that does not answer; nothing is made on it. The user has named it: it is allowed."""
+    _named.add(_host(url))
     with _told():
         from sihash.index.milvus_connection import connected, parsed
 

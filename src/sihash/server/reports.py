@@ -14,7 +14,7 @@ import numpy as np
 
 from sihash.database import Database
 from sihash.database.answers import Label
-from sihash.database.findings import Diagnosis
+from sihash.database.inspection.findings import Diagnosis
 from sihash.server.models import ComparisonAnswer, ComparisonRow, MapAnswer
 from sihash.threads import team
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from sihash.database import Database
 from sihash.database.answers import Bits, Item
-from sihash.database.findings import Diagnosis
+from sihash.database.inspection.findings import Diagnosis
 from sihash.server.models import (
     ComparisonAnswer,
     Ids,

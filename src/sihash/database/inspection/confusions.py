@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sihash.database.answers import Confusion, Evaluation, Label
-from sihash.database.evaluating import EvaluationSet, queries_of
+from sihash.database.inspection.evaluating import EvaluationSet, queries_of
 from sihash.database.snapshot import Snapshot
 from sihash.ranking import Rank, check_rank
 from sihash.store.ids import ids_of_numbers

@@ -7,8 +7,8 @@ import hashlib
 import numpy as np
 
 from sihash._typing import Array
+from sihash.database.inspection.unseen import BATCH_ITEMS, NEAREST, Neighbours
 from sihash.database.snapshot import Snapshot
-from sihash.database.unseen import BATCH_ITEMS, NEAREST, Neighbours
 from sihash.ranking.score import SAME
 from sihash.ranking.sketch import SKETCH_BYTES
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sihash._typing import Array
-from sihash.database import unseen
 from sihash.database.answers import Item, Label, LabelSet, label_words
-from sihash.database.duplicates import Pairs, pairs_of
-from sihash.database.findings import (
+from sihash.database.inspection import unseen
+from sihash.database.inspection.duplicates import Pairs, pairs_of
+from sihash.database.inspection.findings import (
     FINDING_KINDS,
     Diagnosis,
     Finding,
@@ -20,8 +20,8 @@ from sihash.database.findings import (
     merge_command,
     relabel_command,
 )
+from sihash.database.inspection.unseen import Examined, Neighbours
 from sihash.database.snapshot import Snapshot
-from sihash.database.unseen import Examined, Neighbours
 from sihash.ranking.score import SAME
 
 WRONG_BELOW = 0.02  # probability of its label below which an item is reported (docs/doctor.md)
