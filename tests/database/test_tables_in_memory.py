@@ -232,3 +232,20 @@ def test_half_floats_and_decomposed_ids_come_as_they_are(tmp_path, kind):
     source = open_source(tables.get(kind, path))
     assert list(source.ids) == ids
     np.testing.assert_array_equal(np.asarray(source.X[0:6], dtype=np.float32), half.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
+def test_files_with_a_column_for_each_number(tmp_path, kind):
+    frame = pd.DataFrame({f"x{k}": X[:, k].astype(float) for k in range(small.WIDTH)}).assign(label=LABELS)
+    path = tmp_path / f"t.{kind}"
+    write = {
+        "csv": lambda: frame.to_csv(path, index=False),
+        "jsonl": lambda: frame.to_json(path, orient="records", lines=True, double_precision=15),
+        "parquet": lambda: frame.to_parquet(path, row_group_size=7),
+        "arrow": lambda: frame.to_feather(path),
+    }
+    write[kind]()
+    with Database.create(tmp_path / "db", path, **small.PARAMS) as db:
+        np.testing.assert_allclose(db._read(lambda s: s.vectors(np.arange(60))), X, rtol=1e-6)
+        assert [item.label for item in db.items(limit=60)] == LABELS
+        assert db.created_.note == "vectors from x0, x1, …, x7 (8 columns), labels from label"
