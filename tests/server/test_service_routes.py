@@ -142,8 +142,8 @@ def test_the_client_gets_the_evaluation(client, library):
     found = client.evaluation()
     assert found.version == library.version
     assert (
-        found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * library.info()["n_features"]
-    )  # code, sketch, label, vector
+        found.rows[0].bytes_per_item == 4 + (8 + 4 + library.info()["n_features"] // 2) + 4
+    )  # code, sketch, label
 
 
 def test_the_doctor_is_kept_until_a_label_is_mended(in_process):

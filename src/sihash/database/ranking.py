@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -49,8 +49,24 @@ def make_ranker(
         labels_of=lambda ids: classes.labels_of(places.classes(ids)),
         items_of=classes.items_of,
         vectors_of=lambda ids: places.vectors(ids, len(sketcher.mean)),
-        cosines_of=lambda query, ids: cosines(places, query, ids, sketcher.mean),
+        cosines_of=lambda query, ids: estimated_cosines(places, query, ids, sketcher),
     )
+
+
+def estimated_cosines(places: Places, query: Array, ids: Array, sketcher: Sketcher) -> Array:
+    """As `cosines`, by sketches; exact where all signs are those of the query: the vector may be its own."""
+    sketches = places.sketches(ids, sketcher.n_bytes)
+    out = sketcher.cosines(sketches, query)
+    same = (sketches[:, :SKETCH_BYTES] == sketcher(query[None])).all(axis=1)
+    if same.any():
+        out[same] = cosines(places, query, ids[same], sketcher.mean)
+    return out
+
+
+def by_vectors(ranker: Ranker, places: Places) -> Ranker:
+    """The same, by the vectors of items in the place of their sketches."""
+    mean = ranker.sketcher.mean
+    return replace(ranker, cosines_of=lambda query, ids: cosines(places, query, ids, mean))
 
 
 def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
@@ -144,7 +160,7 @@ def codes_and_sketches(segment: Segment, rows: Array) -> Array:
 
     Codes take whole bytes here, the unused bits of the last one zero.
     """
-    return np.concatenate([segment.codes[rows], segment.sketches[rows]], axis=1)
+    return np.concatenate([segment.codes[rows], segment.sketches[rows, :SKETCH_BYTES]], axis=1)
 
 
 def n_bits_near(n_bits: int) -> int:

@@ -130,7 +130,7 @@ def _switch(
     ids, budget = places.live_ids(), snapshot.meta["training_rows"]
     training = learning.training_of(ids, classes, snapshot.classes, budget)
     X = places.vectors(training.ids, width, release=True)
-    sketcher = Sketcher.made(mean_of_rows(X))
+    sketcher = Sketcher.made(mean_of_rows(X), snapshot.sketcher.bits)
     operations.write_rows(writer, new, sketcher)
     n_labelled = int(np.count_nonzero(classes >= 0))
     learned = operations.learn_version(

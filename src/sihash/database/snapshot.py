@@ -15,7 +15,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database.answers import LabelSet
-from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
+from sihash.database.ranking import by_vectors, codes_and_sketches, make_ranker, n_bits_near
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.index.served import ServedIndex
@@ -145,6 +145,11 @@ class Snapshot:
                     index.publish()
                 self._ranker = ranker
             return self._ranker
+
+    @property
+    def exact_ranker(self) -> Ranker:
+        """The same, by the vectors of items in the place of their sketches."""
+        return by_vectors(self.ranker, self.places)
 
     @property
     def weights(self) -> Weights:

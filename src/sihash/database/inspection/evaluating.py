@@ -13,7 +13,7 @@ from sihash.checks import check_count
 from sihash.codes import hamming, pack, sign, unpack
 from sihash.database import searching
 from sihash.database.answers import ClassEvaluation, Evaluation, LabelSet
-from sihash.database.ranking import rehearsed
+from sihash.database.ranking import by_vectors, rehearsed
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
 from sihash.evaluation.ranked import RankedScores, RankedTally, ranked_scores, relevant_to
@@ -22,10 +22,12 @@ from sihash.ranking import Rank, Ranker
 from sihash.ranking.ranker import Query
 from sihash.store.errors import DatabaseError
 from sihash.store.labels import LabelTable
+from sihash.store.segments import Places
 from sihash.threads import map_threads
 
 ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask
-ASKING_SHARE = 10  # at most one item of this many is a query: what answers has to be learned from the others
+ASKING_SHARE = 5  # at most one item of this many is a query: what answers has to be learned from the others
+ENOUGH_ASKING = 500  # queries: with so many at hand, one item of ten is enough
 JUDGED_HITS = 10  # hits that a search is judged by
 TIE = 1e-4  # what a cosine counts where scores tie
 
@@ -47,6 +49,7 @@ class EvaluationSet:
     own: Array
     note: str
     ranker: Ranker
+    places: Places
 
 
 def check_limits(max_queries: int, max_items: int | None) -> None:
@@ -75,19 +78,19 @@ def ask(
         most = min(max_queries, max(1, len(ids) // ASKING_SHARE))
         unseen = np.setdiff1d(ids, training_ids(root, snapshot.catalogue, snapshot.version))
         if len(unseen) < ENOUGH_UNSEEN:
-            return _rehearsal(snapshot, ids, numbers, most)
+            return _rehearsal(snapshot, ids, numbers, min(most, max(ENOUGH_ASKING, len(ids) // 10)))
         asking = unseen[_sample(len(unseen), most)]
         notes.append("The queries are items of the collection that the hash functions did not learn from.")
     if max_items is not None and len(ids) > max_items:
         notes.append(f"A sample of {max_items:,} of the {len(ids):,} labelled items answers.")
         some = np.union1d(_sample(len(ids), max_items), np.searchsorted(ids, asking))
         ids, numbers = ids[some], numbers[some]
-    X = snapshot.vectors(ids)
+    X, answering = snapshot.vectors(ids), (snapshot.ranker, snapshot.places)
     if given is None:
         own = np.searchsorted(ids, asking)
         y = _places(snapshot.classes, numbers)
         margins = searching.margins(snapshot, X[own])
-        return EvaluationSet(ids, X, y, X[own], margins, y[own], own, " ".join(notes), snapshot.ranker)
+        return EvaluationSet(ids, X, y, X[own], margins, y[own], own, " ".join(notes), *answering)
     vectors, names = given
     if len(vectors) > max_queries:
         notes.append(f"A sample of {max_queries:,} of the {len(vectors):,} queries was asked.")
@@ -95,7 +98,7 @@ def ask(
     y, labels = _with_queries(snapshot.classes, numbers, [names[place] for place in some])
     queries = searching.fitting(snapshot, vectors)[some]
     margins, nobody = searching.margins(snapshot, queries), np.full(len(some), -1)
-    return EvaluationSet(ids, X, y, queries, margins, labels, nobody, " ".join(notes), snapshot.ranker)
+    return EvaluationSet(ids, X, y, queries, margins, labels, nobody, " ".join(notes), *answering)
 
 
 def _rehearsal(snapshot: Snapshot, ids: Array, numbers: Array, n: int) -> EvaluationSet:
@@ -118,7 +121,7 @@ def _rehearsal(snapshot: Snapshot, ids: Array, numbers: Array, n: int) -> Evalua
     )
     nobody = np.full(len(queries), -1)
     return EvaluationSet(
-        kept, X[found.kept], y[found.kept], queries, margins, y[found.asking], nobody, note, ranker
+        kept, X[found.kept], y[found.kept], queries, margins, y[found.asking], nobody, note, ranker, world
     )
 
 
@@ -162,7 +165,7 @@ def queries_of(asked: EvaluationSet) -> list[Query]:
 
 def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedScores:
     """By the searches themselves."""
-    ranker = asked.ranker
+    ranker = by_vectors(asked.ranker, asked.places) if rank == "vector" else asked.ranker  # as a search does
     allowed = None if len(asked.ids) == len(ranker.index) else asked.ids
     found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), queries_of(asked))
     relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
