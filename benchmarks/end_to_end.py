@@ -1,10 +1,10 @@
 """Whole processes on large collections: ``sihash create``, ``add``, ``update``, ``remove``, as users do it.
 
 ``python -m benchmarks.end_to_end`` makes vectors of a hundred classes, runs the commands one after the other,
-each as a process of its own, and prints seconds, peak memory, and the share of ``create``. ``--rows`` says
-how many; ``--times 10`` does it again for a collection so many times as large, to see how the cost of an
-update grows. ``--quality`` also learns from all rows, in this process, and compares mAP on queries that
-neither has seen.
+each as a process of its own, and prints seconds, peak memory, and the share of ``create``; after ``create``
+also what searches take. ``--rows`` says how many; ``--times 10`` does it again for a collection so many times
+as large, to see how the cost of an update grows. ``--quality`` also learns from all rows, in this process,
+and compares mAP on queries that neither has seen.
 Peak memory is that of the process without mapped files.
 """
 
@@ -85,12 +85,38 @@ def life(folder: Path, n: int, args: argparse.Namespace) -> float:
     create, memory = run("create", folder / "db", folder / "all.npy", "--bits", args.bits)
     print(f"{n:,} × {args.width}, {N_CLASSES} classes, {args.bits} bits")
     told("create", create, memory, create)
+    search(folder, create)
     told("add 1 %", *run("add", folder / "db", folder / "more.npy"), create)
     update = run("update", folder / "db")
     told("update", *update, create)
     told("remove --class (1 %)", *run("remove", folder / "db", "--class", 7), create)
     told("update", *run("update", folder / "db"), create)
     return update[0]
+
+
+def search(folder: Path, create: float) -> None:
+    """The first answer of a new process; then, in this one, queries one after the other; bytes."""
+    from sihash import Database
+
+    queries, _ = made(N_QUERIES // 4, np.load(folder / "all.npy", mmap_mode="r").shape[1], 10**9 + 1)
+    np.save(folder / "query.npy", queries[:1])
+    told("a search, new process", *run("search", folder / "db", folder / "query.npy"), create)
+    with Database(folder / "db") as db:
+        facts, times, used = db.info(), [], []
+        db.search(queries)  # pages of sketches are read
+        for query in queries:
+            start, processor = time.perf_counter(), time.process_time()
+            db.search(query[None])
+            times.append(time.perf_counter() - start)
+            used.append(time.process_time() - processor)
+        start = time.perf_counter()
+        db.search(queries)
+        batch = len(queries) / (time.perf_counter() - start)
+    p50, p99, spent = 1e3 * np.array([*np.quantile(times, (0.5, 0.99)), np.median(used)])
+    share = facts["bytes"] / (folder / "all.npy").stat().st_size
+    print(f"a query: {p50:.2f} ms, 99 % within {p99:.2f}, {spent:.2f} of the processor")
+    print(f"in a batch: {batch:,.0f} queries a second")
+    print(f"bytes: a search reads {facts['bytes_per_item']} an item; {share:.2f} of the vectors", flush=True)
 
 
 def quality(folder: Path, n: int, args: argparse.Namespace) -> None:

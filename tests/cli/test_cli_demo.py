@@ -34,7 +34,7 @@ def test_the_update_learns_what_the_old_functions_do_not_know(figures):
     ways = figures["new_class"]
     assert ways["incremental"]["new_by_codes"] > ways["passive"]["new_by_codes"] + 0.05
     assert ways["incremental"]["new"] > ways["passive"]["new"] - 0.02
-    assert ways["incremental"]["old"] > ways["passive"]["old"] - 0.02
+    assert ways["incremental"]["old"] > ways["passive"]["old"] - 0.05  # some now look like the new class
     # The story would tell nothing if it learned everything from scratch.
     report = ways["incremental"]["report"]
     assert report.startswith("add:"), report

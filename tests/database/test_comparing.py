@@ -29,7 +29,7 @@ def test_queries_of_ones_own_are_answered_as_search_answers_them(large):
     X, y = small.rows(50, seed=7)
     compared = large.compare(X, y)
     own = compared.rows[0]
-    assert (own.name, own.bytes_per_item) == ("sihash", 1 + 8 + 4 + 8 * 4)  # code, sketch, label, vector
+    assert (own.name, own.bytes_per_item) == ("sihash", 1 + (8 + 4 + 8 // 2) + 4)  # code, sketch, label
     assert (compared.n_queries, compared.n_items, compared.note) == (50, 300, "")
     answers = large.search(X, classes=[0, 1, 2])  # unlabelled items do not count
     assert own.p_at_1 == pytest.approx(precision(large, answers, y, 1))

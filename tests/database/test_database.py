@@ -176,9 +176,11 @@ def test_search_agrees_with_brute_force(folder):
     X, y = small.rows(60, seed=0)
     db = Database.create(folder / "db", X, y, **small.PARAMS)
     db.remove([3, 17])
-    for query, answer in zip(small.QUERIES, db.search(small.QUERIES, k=7, rank="hamming"), strict=True):
+    for query, answer in zip(
+        small.QUERIES, db.search(small.QUERIES, k=7, rank="hamming", rescore=True), strict=True
+    ):
         assert [hit.id for hit in answer.hits] == brute_force(db, query, answer.query_code, 7)
-    found = db.search(small.QUERIES, k=7, rank="hamming", classes=[0, 2])
+    found = db.search(small.QUERIES, k=7, rank="hamming", rescore=True, classes=[0, 2])
     for query, answer in zip(small.QUERIES, found, strict=True):
         assert [hit.id for hit in answer.hits] == brute_force(db, query, answer.query_code, 7, {0, 2})
 

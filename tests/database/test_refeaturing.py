@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,8 +12,10 @@ import sys
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 from sihash import Database
+from sihash.cli import app
 from sihash.database import DatabaseError, describing
 
 RNG = np.random.default_rng(0)
@@ -170,6 +173,20 @@ def test_killed_at_any_moment_it_is_what_it_was_and_goes_on(db):
         assert (db.version, said(db), db.verify()) == (2, before, [])
     db.refeature("pixels", feature_options={"size": 4})
     assert (db.version, said(db), db.verify(deleted=True)) == (3, before, [])
+
+
+def test_on_the_command_line(db, tmp_path):
+    def run(*options):
+        return CliRunner().invoke(app, ["refeature", str(db.path), *map(str, options)])
+
+    told = run("--features", "pixels", "--size", 4)
+    assert (told.exit_code, told.stdout) == (0, "51 photos described by pixels (48 numbers); version 3.\n")
+    again = json.loads(run("--features", "pixels", "--size", 4, "--json").stdout)
+    assert (again["version"], again["changed"]) == (3, False)
+    shutil.rmtree(tmp_path / "more")
+    refused = run("--features", "pixels", "--size", 5)
+    assert (refused.exit_code, "9 of 51 photos cannot be described" in refused.stderr) == (1, True)
+    assert "There is nothing at" in run(tmp_path / "nowhere").stderr
 
 
 def test_refusals(tmp_path, db):

@@ -145,6 +145,17 @@ def test_without_the_extra_gist_and_one_sentence(tmp_path, other_packages):
         extractor("efficientnet-lite2")
 
 
+def test_origin_and_licence_are_said(tmp_path):
+    from typer.testing import CliRunner
+
+    from sihash.cli import app
+
+    Database.create(tmp_path / "db", list(PHOTOS), [0, 1] * 10, n_bits=8, n_anchors=4).close()
+    told = CliRunner().invoke(app, ["info", str(tmp_path / "db")]).stdout
+    assert f"features: {efficientnet.ABOUT}\n" in told
+    assert {"Apache-2.0", "ImageNet"} <= set(efficientnet.ABOUT.replace(",", " ").replace(";", " ").split())
+
+
 def test_a_database_keeps_its_features(tmp_path, recwarn):
     db = Database.create(tmp_path / "db", list(PHOTOS), [0, 1] * 10, n_bits=8, n_anchors=4)
     assert not [one for one in recwarn.list if "GIST" in str(one.message)]

@@ -211,19 +211,6 @@ def test_cosines_of_vectors_without_a_direction():
     np.testing.assert_allclose(nearness.cosines(X, mean, nearness.direction(X[1], mean)), [0, 1])
 
 
-def test_sketches_keep_angles():
-    """Two vectors at an angle θ differ in about θ/π of the bits."""
-    rng = np.random.default_rng(0)
-    sketcher = Sketcher.made(np.full(200, 3.0))
-    X = rng.standard_normal((300, 200)).astype(np.float32)
-    Y = X + rng.standard_normal((300, 200)).astype(np.float32)
-    angles = np.arccos([cosine(a, b) for a, b in zip(X, Y, strict=True)]) / np.pi
-    differ = np.bitwise_count(sketcher(X + 3) ^ sketcher(Y + 3)).sum(axis=1) / SKETCH_BITS
-    assert differ.mean() == pytest.approx(angles.mean(), abs=0.02)
-    again = Sketcher.from_array(sketcher.to_array())
-    np.testing.assert_array_equal(again(X), sketcher(X))
-
-
 @pytest.mark.parametrize("rank", RANKS)
 def test_reasons_are_what_the_score_is_made_of(small, rank):
     ranker, query = small.ranker(), small.query(2)

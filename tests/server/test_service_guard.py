@@ -44,6 +44,7 @@ READING = {  # said again here: a changing route that is put among the reading o
     ("POST", "/v1/search/vector"),
     ("POST", "/v1/classify/image"),
     ("POST", "/v1/classify/vector"),
+    ("POST", "/v1/items/by-id"),
 }
 
 

@@ -98,6 +98,7 @@ def test_a_read_only_service_changes_nothing(template, tmp_path):
     assert {path for method, path in methods if method != "get"} == {
         "/v1/search/image",
         "/v1/classify/image",
+        "/v1/items/by-id",
         "/v1/token",
     }
 

@@ -142,8 +142,8 @@ def test_the_client_gets_the_evaluation(client, library):
     found = client.evaluation()
     assert found.version == library.version
     assert (
-        found.rows[0].bytes_per_item == 4 + 8 + 4 + 4 * library.info()["n_features"]
-    )  # code, sketch, label, vector
+        found.rows[0].bytes_per_item == 4 + (8 + 4 + library.info()["n_features"] // 2) + 4
+    )  # code, sketch, label
 
 
 def test_the_doctor_is_kept_until_a_label_is_mended(in_process):
@@ -206,7 +206,8 @@ def test_no_picture_of_a_vector_is_no_error(of_vectors):
     for kind in ("thumbnail", "image"):
         answer = http.get(f"/v1/items/1/{kind}")
         assert (answer.status_code, answer.content) == (204, b"")
-    assert http.get("/v1/info").json()["thumbnails"] is False
+    info = http.get("/v1/info").json()
+    assert (info["thumbnails"], info["about_features"]) == (False, "the vectors are the user's")
 
 
 def test_a_sample_is_what_the_library_draws(client, library):

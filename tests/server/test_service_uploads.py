@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import io
+import json
 import os
 import shutil
 import signal
@@ -24,7 +25,7 @@ import pytest
 import uvicorn
 from mutations import encoded, mutated
 from PIL import Image
-from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, application, is_ready, memory_of, wait_until
+from services import IS_SOAK, SECONDS_OF_A_TEST, TOKEN, application, is_ready, memory_of, running, wait_until
 
 from ports import free_port
 from sihash.features import BadImage
@@ -227,7 +228,7 @@ def test_a_huge_body_is_refused_before_it_is_sent(served):
     assert is_ready(served.address)
 
 
-@pytest.mark.parametrize("path", ["/v1/search/vector", "/v1/items/remove", "/v1/updates", "/v1/undo"])
+@pytest.mark.parametrize("path", ["/v1/search/vector", "/v1/classes/relabel", "/v1/updates", "/v1/undo"])
 def test_small_bodies_have_a_small_limit(served, path):
     headers = {**BEARER, "content-type": "application/json"}
     answer = httpx.post(f"{served.address}{path}", content=b" " * (2 << 20), headers=headers)
@@ -326,3 +327,43 @@ def test_nothing_is_left_behind(served):
     """The service keeps no file of an upload."""
     folders = [path for path in Path(served.database).iterdir() if path.is_dir()]
     assert {folder.name for folder in folders} == {"segments", "models"}
+
+
+@pytest.mark.slow
+def test_six_large_batches_at_once_take_little_memory(template, tmp_path):
+    """Each is 54 MB of images in JSON. Some may be told to come back; those taken are whole."""
+
+    def noise(seed):
+        file = io.BytesIO()
+        pixels = np.random.default_rng(seed).integers(0, 256, (1200, 1200, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+        return base64.b64encode(file.getvalue()).decode()
+
+    bodies = [
+        json.dumps({"items": [{"image": noise(10 * k + j), "label": "noise"} for j in range(10)]}).encode()
+        for k in range(6)
+    ]
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+    with running(shutil.copytree(template, tmp_path / "digits")) as served:
+        peak, is_over = 0, threading.Event()
+
+        def watch():
+            nonlocal peak
+            while not is_over.wait(0.01):
+                peak = max(peak, memory_of(served.process.pid))
+
+        def send(body):
+            address = f"{served.address}/v1/items/batch"
+            return httpx.post(address, content=body, headers=headers, timeout=300, trust_env=False)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            answers = list(pool.map(send, bodies))
+        is_over.set()
+        watcher.join()
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) <= {200, 503}
+    assert statuses.count(200) >= 2
+    assert all(len(answer.json()["added"]) == 10 for answer in answers if answer.status_code == 200)
+    assert peak < 500 << 20

@@ -80,6 +80,9 @@ def create(
             autocompletion=_indexes,
         ),
     ] = "exact",
+    sketch: Annotated[
+        int, typer.Option(help="Bits kept of each number of a vector, to rank by: 0, 1 or 4.")
+    ] = 4,
     training_rows: Annotated[
         str, typer.Option(help="Learn from at most this many items, a fair sample of each class; or all.")
     ] = str(DEFAULT_TRAINING_ROWS),
@@ -126,6 +129,7 @@ def create(
             features=features,
             feature_options=options,
             index=index,
+            sketch=sketch,
             thumbnails=thumbnails,
             training_rows=int(training_rows) if training_rows.isdecimal() else training_rows,  # type: ignore[arg-type]
             progress=tell,

@@ -49,6 +49,7 @@ def _text(facts: dict[str, Any]) -> str:
         f"columns: {_columns(facts['columns'])}",
         f"codes: {facts['n_bits']} bits of {features} ({facts['n_features']:,} numbers), "
         f"version {facts['version']}",
+        f"sketches: {facts['sketch']} bits a number; searches read {facts['bytes_per_item']:,} bytes an item",
         *([] if name == "none" else [f"features: {about(name)}"]),
         f"index: {index['kind']}, {codes}{recall}; ranking {facts['rank']}",
         f"waiting for the next update: {facts['n_waiting']:,} items added, removed or relabelled",

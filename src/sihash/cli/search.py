@@ -43,6 +43,9 @@ def search(
         list[str] | None, typer.Option("--class", help="Only items of this class; repeat for more.")
     ] = None,
     where: Where = None,
+    rescore: Annotated[
+        bool, typer.Option("--rescore", help="Rank by the vectors on the disk, not by sketches of them.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write a page with pictures.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -66,6 +69,7 @@ def search(
             "rank": rank,
             "classes": written_labels(opened.labels(), classes) if classes else None,
             "where": where,
+            "rescore": rescore,
         }
         items = [opened.id_of(text) for text in ids or []]
         names, answers = _ask(opened, images, items, how)

@@ -54,6 +54,7 @@ from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
 from sihash.labels import several
+from sihash.ranking.sketch import BITS, DEFAULT_BITS
 from sihash.store import files
 from sihash.store.backup import Copied, back_up, restore
 from sihash.store.catalogue import refuse_missing
@@ -165,6 +166,7 @@ class Database:
         features: str = "auto",
         feature_options: dict[str, Any] | None = None,
         index: str = "exact",
+        sketch: int = DEFAULT_BITS,
         thumbnails: bool = True,
         training_rows: Budget = DEFAULT_BUDGET,
         progress: Progress | None = None,
@@ -207,6 +209,9 @@ class Database:
             the extra ``photos`` is installed, otherwise gist.
         index : str
             "exact", codes in this process, or the URL of an index on a Milvus server (docs/search.md).
+        sketch : 0, 1 or 4
+            Bits that are kept of each number of a vector, to rank by: 4 rank as the vectors do, fewer take
+            less room and may rank worse (docs/scale.md).
         thumbnails : bool
             Keep small pictures for showing results.
         training_rows : int or "all"
@@ -221,6 +226,8 @@ class Database:
         _check_parameters(sih_params)
         if n_bits is not None:
             _check_numbers(1, n_bits=n_bits)
+        if sketch not in BITS:
+            raise DatabaseError(f"sketch is how many bits are kept of a number: 0, 1 or 4; got {sketch!r}.")
         if not isinstance(index, str) or not isinstance(features, str):
             raise DatabaseError(f"index and features are names, got {index!r} and {features!r}.")
         opened = open_source(source, labels, names, ids, columns, vectors=vectors)
@@ -240,7 +247,7 @@ class Database:
         hasher = SIH(n_anchors=n_anchors, **sih_params)
         meta = {"features": vars(chosen), "index": index, "thumbnails": thumbnails}
         report = operations.create(
-            root, opened, hasher, n_bits, meta, check_budget(training_rows), watched(progress)
+            root, opened, hasher, n_bits, meta, sketch, check_budget(training_rows), watched(progress)
         )
         database = cls(root)
         database.created_ = report
@@ -360,6 +367,7 @@ class Database:
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
         where: str | None = None,
+        rescore: bool = False,
     ) -> Answers:
         """Find the best items for each query.
 
@@ -369,9 +377,11 @@ class Database:
         "vector", "asymmetric" or "hamming" (`sihash.ranking.ranker`). Larger scores are better;
         compare them within one query only. ``classes`` restricts the answers to items with one of these
         labels, ``where`` to those that match conditions on columns, like ``"price < 20 and colour =
-        'red'"`` (`sihash.store.where`). The answers are a list with ``to_pandas`` and ``to_arrow``.
+        'red'"`` (`sihash.store.where`). With ``rescore`` candidates are ranked by their vectors, which
+        are read from the disk, and not by sketches of them. The answers are a list with ``to_pandas`` and
+        ``to_arrow``.
         """
-        ask = searching.wanted(k, radius, rank, classes, where)
+        ask = searching.wanted(k, radius, rank, classes, where, rescore)
 
         def work(snapshot: Snapshot, X: Array) -> Answers:
             return Answers(searching.answers(snapshot, snapshot.catalogue, X, ask, self.thumbnail))
@@ -387,13 +397,14 @@ class Database:
         rank: str | None = None,
         classes: Iterable[Any] | None = None,
         where: str | None = None,
+        rescore: bool = False,
     ) -> Answers:
         """Search with items of the database as queries; each is left out of its own answer.
 
         Here and below one id or class may stand for a list of one.
         """
         numbers = several(ids)
-        ask = searching.wanted(k, radius, rank, classes, where)
+        ask = searching.wanted(k, radius, rank, classes, where, rescore)
 
         def work(snapshot: Snapshot) -> Answers:
             own = snapshot.living(numbers)

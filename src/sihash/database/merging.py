@@ -22,7 +22,7 @@ from sihash.database.intake import Collected, Present
 from sihash.database.operations import sketch_all
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
-from sihash.store import files
+from sihash.store import files, segments
 from sihash.store.catalogue import SqlRow
 from sihash.store.columns import check_kinds
 from sihash.store.errors import DatabaseError
@@ -101,7 +101,8 @@ class _Merging:
             self.n_renumbered += len(items)
         items["class"] = self._class_numbers(source, items["class"])
         if not np.array_equal(source.sketcher.to_array(), self.first.sketcher.to_array()):
-            items["sketch"] = sketch_all(self.first.sketcher, segment.vectors[rows])
+            sketches = sketch_all(self.first.sketcher, segment.vectors[rows])
+            items = segments.make_rows(items["id"], items["class"], sketches)
         new = self.writer.new_segment(items, [segment.vectors[rows]])
         self.writer.write_codes(new.number, self.first.version, segment.codes[rows])
         self.writer.add_columns(new, segment.columns.take(rows))

@@ -37,7 +37,6 @@ from sihash.hashing.settings import n_bits_for
 from sihash.hashing.training_sample import Budget
 from sihash.kernel import MIDDLE_ROWS, Middle, mean_of_rows, row_blocks
 from sihash.ranking import Sketcher
-from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store import compaction, segments
 from sihash.store.catalogue import FORMAT, Catalogue
 from sihash.store.columns import check_kinds
@@ -48,9 +47,9 @@ from sihash.store.labels import LabelTable, joined_labels, label_set
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
 from sihash.store.writer import (
-    SCRATCH,
     UPDATER,
     Writer,
+    delete_scratch,
     disk_errors_told,
     new_folder,
     sweep,
@@ -75,12 +74,14 @@ def create(
     hasher: SIH,
     n_bits: int | None,
     meta: dict[str, Any],
+    sketch: int,
     training_rows: Budget,
     progress: Progress,
 ) -> AddReport:
     """Write a source, learn hash functions from its labels, encode it: version 1.
 
-    Codes have ``n_bits``; None means that the number of classes decides.
+    Codes have ``n_bits``; None means that the number of classes decides. Sketches have ``sketch`` bits a
+    number.
     """
     with new_folder(root), writing(root, create=True) as writer:
         if writer.catalogue.last_operation():
@@ -102,7 +103,7 @@ def create(
             X = whole
         else:
             X = places.vectors(training.ids, width, release=True)
-        sketcher = Sketcher.made(mean_of_rows(X))
+        sketcher = Sketcher.made(mean_of_rows(X), sketch)
         write_rows(writer, new, sketcher)
         learned = learn_version(writer, 1, new, training, X, n_labelled, hasher, sketcher, progress)
         meta |= {
@@ -203,7 +204,7 @@ def ingest(
         for block in source.blocks(intake):
             ids = first_id + np.array(block.offsets, dtype=np.int64)
             numbers = writer.class_numbers(block.labels, table)
-            no_sketches = np.zeros((len(ids), SKETCH_BYTES), dtype=np.uint8)
+            no_sketches = np.empty((len(ids), 0), dtype=np.uint8)
             rows = segments.make_rows(ids, np.array(numbers, dtype=np.int32), no_sketches)
             operations = np.broadcast_to(np.int64(writer.operation), len(ids))
             waiting.append(segments.in_memory(writer.root, operations, rows, block.vectors, block.columns))
@@ -257,15 +258,15 @@ def _with_file(writer: Writer, segment: Segment) -> Segment:
 def write_rows(writer: Writer, new: list[Segment], sketcher: Sketcher) -> None:
     """Sketch the vectors of new segments and write their rows."""
     for segment in new:
-        segment.rows["sketch"] = sketch_all(sketcher, segment.vectors)
+        segment.sketch(sketch_all(sketcher, segment.vectors))
         writer.write_rows(segment)
         segment.release()
 
 
 def sketch_all(sketcher: Sketcher, vectors: Array) -> Array:
     """Sketches of the vectors of a segment, a few thousand at a time."""
-    parts = map_threads(lambda rows: sketcher(vectors[rows]), row_blocks(len(vectors)))
-    return np.concatenate([np.empty((0, SKETCH_BYTES), dtype=np.uint8), *parts])
+    parts = map_threads(lambda rows: sketcher.whole(vectors[rows]), row_blocks(len(vectors)))
+    return np.concatenate([np.empty((0, sketcher.n_bytes), dtype=np.uint8), *parts])
 
 
 def _training(catalogue: Catalogue, budget: Budget) -> tuple[Training, int]:
@@ -438,7 +439,7 @@ class _Group:
         _encode(writer, written, encoder, version, progress)
         if len(written) < len(self.new):
             last = segments.joined_in_memory([segment for segment in self.new if not segment.number])
-            last.rows["sketch"] = sketch_all(snapshot.sketcher, last.vectors)
+            last.sketch(sketch_all(snapshot.sketcher, last.vectors))
             last.codes = encoder.codes(last)
             full = segments.rows_of(snapshot.width)
             known = [*snapshot.places.segments, *written]
@@ -604,6 +605,5 @@ def compact(reader: Reader) -> CompactReport:
             writer.commit("compact", state.version, {"n_dropped": n_dropped})
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
-        for path in root.glob(SCRATCH):
-            path.unlink(missing_ok=True)
+        delete_scratch(root)
     return CompactReport(n_dropped, len(state.segments), n_after)

@@ -50,8 +50,18 @@ def make_ranker(
         sketches_of=lambda ids: places.sketches(ids, SKETCH_BYTES),
         labels_of=lambda ids: positions(places.classes(ids)),
         n_classes=positions.n_classes,
-        cosines_of=lambda query, ids: cosines(places, query, ids, sketcher.mean),
+        cosines_of=lambda query, ids: estimated_cosines(places, query, ids, sketcher),
     )
+
+
+def estimated_cosines(places: Places, query: Array, ids: Array, sketcher: Sketcher) -> Array:
+    """As `cosines`, by sketches; exact where all signs are those of the query: the vector may be its own."""
+    sketches = places.sketches(ids, sketcher.n_bytes)
+    out = sketcher.cosines(sketches, query)
+    same = (sketches[:, :SKETCH_BYTES] == sketcher(query[None])).all(axis=1)
+    if same.any():
+        out[same] = cosines(places, query, ids[same], sketcher.mean)
+    return out
 
 
 def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
@@ -101,7 +111,7 @@ def codes_and_sketches(segment: Segment, rows: Array) -> Array:
 
     Codes take whole bytes here, the unused bits of the last one zero.
     """
-    return np.concatenate([segment.codes[rows], segment.sketches[rows]], axis=1)
+    return np.concatenate([segment.codes[rows], segment.sketches[rows, :SKETCH_BYTES]], axis=1)
 
 
 def n_bits_near(n_bits: int) -> int:

@@ -26,7 +26,7 @@ from sihash.store.columns import joined
 from sihash.store.errors import DatabaseError
 from sihash.store.locks import locked
 from sihash.store.segments import Places, Segment
-from sihash.store.writer import UPDATER, Writer, disk_errors_told, sweep, writing
+from sihash.store.writer import UPDATER, Writer, delete_scratch, disk_errors_told, sweep, writing
 
 
 @operations.in_turn
@@ -53,6 +53,7 @@ def refeature(reader: Reader, features: Features, source: Any, progress: Progres
             report = _switch(writer, snapshot, features, describer, contents, progress)
         writer.catalogue.vacuum()
         sweep(root, writer.catalogue, updating=True)
+        delete_scratch(root)  # what is noted of others by the features of before
     return report
 
 
@@ -129,7 +130,7 @@ def _switch(
     ids, budget = places.live_ids(), snapshot.meta["training_rows"]
     training = learning.training_of(ids, classes, snapshot.classes, budget)
     X = places.vectors(training.ids, width, release=True)
-    sketcher = Sketcher.made(mean_of_rows(X))
+    sketcher = Sketcher.made(mean_of_rows(X), snapshot.sketcher.bits)
     operations.write_rows(writer, new, sketcher)
     n_labelled = int(np.count_nonzero(classes >= 0))
     learned = operations.learn_version(

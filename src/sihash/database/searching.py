@@ -35,7 +35,8 @@ DEFAULT_K = 10
 class Wanted:
     """What is to be found: the ``k`` best; with a ``radius`` all within it (``k`` None), or the best of them.
 
-    Of ``classes`` only, and where columns meet the conditions ``where``, if given.
+    Of ``classes`` only, and where columns meet the conditions ``where``, if given. With ``rescore`` by the
+    vectors of candidates, not by sketches of them.
     """
 
     k: int | None
@@ -43,6 +44,7 @@ class Wanted:
     rank: Rank
     classes: list[Any] | None
     where: str | None = None
+    rescore: bool = False
 
 
 def wanted(
@@ -51,6 +53,7 @@ def wanted(
     rank: str | None,
     classes: Iterable[Any] | None,
     where: str | None = None,
+    rescore: bool = False,
 ) -> Wanted:
     """What the caller asked for, checked."""
     try:
@@ -60,7 +63,8 @@ def wanted(
             k = DEFAULT_K
         if radius is not None:
             check_radius(radius)
-        return Wanted(k, radius, check_rank(rank), None if classes is None else several(classes), where)
+        chosen = None if classes is None else several(classes)
+        return Wanted(k, radius, check_rank(rank), chosen, where, rescore)
     except ValueError as error:
         raise DatabaseError(str(error)) from None
 
@@ -167,7 +171,7 @@ def find(
 ) -> list[tuple[Found, Reasons]]:
     """Ids and scores of the ranking for each query, best first, and why."""
     allowed = numbers_allowed(snapshot, ask.classes, ask.where)
-    ranker = snapshot.ranker
+    ranker = snapshot.exact_ranker if ask.rescore or ask.rank == "vector" else snapshot.ranker
 
     def one(number: int) -> tuple[Found, Reasons]:
         query = Query(scores[number], X[number], -1 if own is None else int(own[number]))

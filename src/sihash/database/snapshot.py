@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database.answers import LabelSet
-from sihash.database.ranking import codes_and_sketches, make_ranker, n_bits_near
+from sihash.database.ranking import codes_and_sketches, cosines, make_ranker, n_bits_near
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.index.served import ServedIndex
@@ -144,6 +145,15 @@ class Snapshot:
                     index.publish()
                 self._ranker = ranker
             return self._ranker
+
+    @property
+    def exact_ranker(self) -> Ranker:
+        """The same, by the vectors of items in the place of their sketches."""
+
+        def exact(query: Array, ids: Array) -> Array:
+            return cosines(self.places, query, ids, self.sketcher.mean)
+
+        return replace(self.ranker, cosines_of=exact)
 
     @property
     def weights(self) -> Weights:

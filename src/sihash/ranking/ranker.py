@@ -21,7 +21,7 @@ import numpy as np
 
 from sihash._typing import Array
 from sihash.codes import pack, sign, unpack
-from sihash.index import CodeIndex
+from sihash.index import CodeIndex, ScanIndex
 from sihash.ranking.score import (
     SAME,
     SMALLEST,
@@ -236,6 +236,8 @@ def _code(margins: Array) -> Array:
 
 def _whole_rings(index: CodeIndex, code: Array, n: int, at_least: int, allowed: Array | None) -> Array:
     """Ids of about ``n`` nearest codes; the last ring is left out if it was cut, unless too few are left."""
+    if isinstance(index, ScanIndex):  # in one pass
+        return index.nearest(code, n, at_least, allowed)
     distances, ids = (row[0] for row in index.search(code, n, allowed))
     ids, distances = ids[ids >= 0], distances[ids >= 0]
     if len(ids) < n or n >= len(index):

@@ -27,7 +27,7 @@ from sihash.evaluation import against_database
 from sihash.evaluation.alternatives import Alternative
 from sihash.evaluation.comparison import median_milliseconds
 from sihash.evaluation.ranked import ranked_scores
-from sihash.ranking.sketch import SKETCH_BYTES
+from sihash.ranking import Sketcher
 from sihash.research.methods import FIELD, METHODS, SEARCH, Method, Setting
 from sihash.research.records import Key, Records
 from sihash.research.runner import Result, Run, Runner, RunProgress, timed
@@ -122,7 +122,7 @@ def _database(task: Task, key: Key) -> Result:
             found = database.evaluate(task.test.X, asked, max_queries=len(task.test))
             query = median_milliseconds(partial(database.search, k=10), task.test.X)
     return {
-        "bytes": codes.n_bytes(key["n_bits"]) + SKETCH_BYTES + 4 * X.shape[1],
+        "bytes": codes.n_bytes(key["n_bits"]) + Sketcher.made(X[0]).n_bytes,
         "p_at_1": found.p_at_1,
         "p_at_10": found.p_at_10,
         "mAP": found.mAP,

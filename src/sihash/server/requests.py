@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, MutableMapping
+from contextlib import nullcontext
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,6 +28,7 @@ class Bodies:
         self.app = app
         self.limits = limits
         self.n_held = 0
+        self._large = asyncio.Lock()
         images = ("/v1/search/image", "/v1/classify/image", "/v1/items")
         many = ("batch", "by-id", "remove", "relabel", "relabel/each")
         self._larger = {f"/v1/items/{each}": limits.batch_bytes for each in many}
@@ -35,15 +37,21 @@ class Bodies:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             return await self.app(scope, receive, send)
-        body = bytearray()
+        body, n = bytearray(), 0
         try:
             refusal = await self._read_in_time(scope, receive, body)
+            n = len(body)
             if refusal:
-                await answer(send, refusal.status, refusal.sentence)
-            else:
-                await self.app(scope, _replay(bytes(body), receive), send)
+                return await answer(send, refusal.status, refusal.sentence)
+            whole = bytes(body)
+            body.clear()
+            replay = _replay(whole, receive)
+            del whole
+            # What is made of a body takes several times its memory.
+            async with self._large if n > self.limits.image_bytes else nullcontext():
+                await self.app(scope, replay, send)
         finally:
-            self.n_held -= len(body)
+            self.n_held -= n or len(body)
 
     async def _read_in_time(
         self, scope: MutableMapping[str, Any], receive: Receive, body: bytearray

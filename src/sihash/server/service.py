@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 from fastapi import HTTPException, Request
 from PIL import Image
 
-from sihash.database import Database
+from sihash.database import CorruptFile, Database, DatabaseError
 from sihash.database.answers import RANKS, Label
 from sihash.features import BadImage
 from sihash.features.extract import about
@@ -111,7 +111,14 @@ class Service:
 
     async def searcher_for(self, options: SearchOptions) -> Database:
         """The database as it is now, or as it was before its last update."""
-        return await self._before_update.current() if options.before_update else self.searcher
+        if not options.before_update:
+            return self.searcher
+        try:
+            return await self._before_update.current()
+        except CorruptFile:
+            raise
+        except DatabaseError as error:  # there is none: the request is right, but not now
+            raise HTTPException(409, str(error)) from None
 
     def expect(self, kind: Literal["images", "vectors"]) -> None:
         """Refuse what is nothing like the items, in a sentence about what the database holds."""

@@ -30,7 +30,7 @@ from sihash.store.files import Written
 from sihash.store.log import Operation
 
 FILE = "catalogue.sqlite"
-FORMAT = 5
+FORMAT = 6
 APPLICATION = 0x53494844  # "SIHD" in the header of the SQLite file
 COMMIT_SECONDS = 10.0  # for another connection's commit; these take milliseconds
 EXCHANGE_SECONDS = 1.0  # between two renamings, by which another database takes the place of this one

@@ -74,12 +74,17 @@ class Segment:
 
     @property
     def sketches(self) -> Array:
+        """The first bytes of the sketches are for finding candidates, all of them for cosines."""
         return self.rows["sketch"]
 
     @cached_property
     def vectors(self) -> Array:
         """Mapped: who reads rows has them checked."""
         return MappedArray(self.root, self.features)  # type: ignore[return-value]  # it gives rows as one does
+
+    def sketch(self, sketches: Array) -> None:
+        """Let a segment that is not written yet have these sketches."""
+        self.rows = make_rows(self.ids, self.rows["class"], sketches)
 
     def release(self) -> None:
         """Give back the memory of the vectors that were read."""
@@ -130,8 +135,8 @@ def write_vectors(root: Path, number: int, blocks: Sequence[Array]) -> Written:
 
 def write_rows(root: Path, number: int, rows: Array) -> Written:
     """File of what is known of each item of a segment."""
-    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.rows", "npy")
-    return files.write_array(root, name, rows.shape, rows.dtype, [rows])
+    name = files.unique_name(f"{files.SEGMENTS_FOLDER}/{number:06d}.rows", files.MAPPED)
+    return files.write_mapped(root, name, rows.shape, rows.dtype, [rows])
 
 
 def write_operations(root: Path, number: int, operations: Array) -> Written:
@@ -223,10 +228,10 @@ class Places:
         return out
 
     def sketches(self, ids: Array, n_bytes: int) -> Array:
-        """Sketches of items, in the order of ``ids``."""
+        """The first bytes of the sketches of items, in the order of ``ids``."""
         out = np.empty((len(ids), n_bytes), dtype=np.uint8)
         for segment, places, rows in self.find_all(ids):
-            out[places] = segment.sketches[rows]
+            out[places] = segment.sketches[rows, :n_bytes]
         return out
 
     def find_all(self, ids: Array) -> list[tuple[Segment, Array, Array]]:

@@ -151,7 +151,7 @@ def _load(root: Path, catalogue: Catalogue, row: tuple[int, int, int], own: dict
     operations = np.broadcast_to(np.int64(operation), n)
     if "operations" in own:
         operations = files.load_array(root, own["operations"])
-    rows = files.load_array(root, own["rows"])
+    rows = np.asarray(files.MappedArray(root, own["rows"]))
     n_bytes = int(catalogue.meta["n_bits"] + 7) // 8
     no_codes, alive = np.zeros((n, n_bytes), dtype=np.uint8), np.zeros(n, dtype=bool)
     return Segment(root, number, operations, rows, own["vectors"], no_codes, alive, own.get("columns"))

@@ -256,6 +256,12 @@ def strays(root: Path, catalogue: Catalogue) -> list[Path]:
     ]
 
 
+def delete_scratch(root: Path) -> None:
+    """Forget the results of unfinished work."""
+    for path in root.glob(SCRATCH):
+        path.unlink(missing_ok=True)
+
+
 @contextmanager
 def new_folder(root: Path) -> Iterator[None]:
     """A folder for a new database; if that fails, and the folder was not there before, it goes again."""

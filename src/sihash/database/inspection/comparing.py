@@ -13,10 +13,9 @@ from sihash.evaluation import AlternativeScore, Comparison, RankedScores
 from sihash.evaluation import compare as compare_with_alternatives
 from sihash.evaluation.comparison import Makers, median_milliseconds
 from sihash.ranking import DEFAULT
-from sihash.ranking.sketch import SKETCH_BYTES
 from sihash.store.errors import DatabaseError
 
-LABEL_BYTES, VECTOR_NUMBER_BYTES = 4, 4
+LABEL_BYTES = 4
 
 Measured = tuple[AlternativeScore, RankedScores]
 
@@ -30,7 +29,7 @@ def own_row(snapshot: Snapshot, asked: EvaluationSet, thumbnail: Callable[[Id], 
 
     found = scores_of(snapshot, asked, DEFAULT)
     ms = median_milliseconds(answer, asked.queries)
-    n_bytes = snapshot.n_bytes + SKETCH_BYTES + LABEL_BYTES + VECTOR_NUMBER_BYTES * snapshot.width
+    n_bytes = snapshot.n_bytes + snapshot.sketcher.n_bytes + LABEL_BYTES
     return AlternativeScore("sihash", n_bytes, found.p_at_1, found.p_at_10, found.map, ms), found
 
 

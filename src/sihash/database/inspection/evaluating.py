@@ -158,7 +158,7 @@ def queries_of(asked: EvaluationSet) -> list[Query]:
 def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedScores:
     """By the searches themselves."""
     allowed = None if len(asked.ids) == snapshot.n_items else asked.ids
-    ranker = snapshot.ranker
+    ranker = snapshot.exact_ranker if rank == "vector" else snapshot.ranker  # as a search does
     found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), queries_of(asked))
     relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
     for row, each, label in zip(relevant, found, asked.labels, strict=True):

@@ -32,6 +32,7 @@ from sihash.store.writer import SCRATCH, strays
 
 COMPACT = "run `sihash compact`"
 UPDATE = "run `sihash update`, then `sihash compact`"
+ITEM_BYTES = 12  # of an item's number and class; a search also reads its code and its sketch
 MARGIN_ITEMS = 200  # of each class, to average margins over
 
 
@@ -58,6 +59,8 @@ def describe(
         "features": snapshot.meta["features"]["name"],
         "thumbnails": snapshot.meta["thumbnails"],
         "index": _about_index(snapshot),
+        "sketch": snapshot.sketcher.bits,
+        "bytes_per_item": ITEM_BYTES + snapshot.n_bytes + snapshot.sketcher.n_bytes,
         "rank": DEFAULT,
         "n_segments": len(snapshot.places.segments),
         "undoable": undoable.kind if undoable else None,

@@ -117,7 +117,7 @@ def neighbours(snapshot: Snapshot, ids: Array, classes: Array) -> list[Neighbour
     """The nearest other items of each, by the searches of the database."""
     position = np.full(len(snapshot.classes.labels), -1)
     position[classes] = np.arange(len(classes))
-    ranker = snapshot.ranker
+    ranker = snapshot.exact_ranker
 
     def one(query: Query) -> Neighbours:
         found = ranker.candidates(query)

@@ -62,7 +62,7 @@ async def _arguments(service: Service, database: Database, options: SearchOption
     return {**how, "classes": labels, "where": options.where}
 
 
-@router.get("/items/{id}/search", responses={**problems(404, 422), **HITS}, openapi_extra=OPTIONS)
+@router.get("/items/{id}/search", responses={**problems(404, 409, 422), **HITS}, openapi_extra=OPTIONS)
 async def search_by_item(request: Request, id: ItemId) -> Answer:
     """Search from an item of the collection; it is left out of its own answer."""
     service, options = service_of(request), _options(request.scope["query_string"])
@@ -75,7 +75,7 @@ async def search_by_item(request: Request, id: ItemId) -> Answer:
 
 @router.post(
     "/search/image",
-    responses={**problems(404, 408, 413, 415, 422, 503), **HITS},
+    responses={**problems(404, 408, 409, 413, 415, 422, 503), **HITS},
     openapi_extra={**IMAGE_BODY, **OPTIONS},
 )
 async def search_by_image(request: Request) -> Answer:
@@ -89,7 +89,7 @@ async def search_by_image(request: Request) -> Answer:
     return answer
 
 
-@router.post("/search/vector", responses={**problems(404, 408, 413, 415, 422, 503), **HITS})
+@router.post("/search/vector", responses={**problems(404, 408, 409, 413, 415, 422, 503), **HITS})
 async def search_by_vector(request: Request, query: VectorSearch) -> Answer:
     """Search from a vector, in a database of vectors."""
     service = service_of(request)
