@@ -145,13 +145,13 @@ def fold_threads(
 def _side_by_side(work: Callable[[int], None], n: int) -> None:
     """``work(k)`` for every ``k`` below ``n``, by the threads of the `team`; an error comes through."""
     if _pool.get() is None and n > 1 and n_threads() > 1:
-        with team():  # which may be of one thread: the BLAS is limited for all, and counts for each
-            _by_team(work, n)
+        with team():  # which may be of one thread: a BLAS that came since it was limited says otherwise
+            _share(work, n)
     else:
-        _by_team(work, n)
+        _share(work, n)
 
 
-def _by_team(work: Callable[[int], None], n: int) -> None:
+def _share(work: Callable[[int], None], n: int) -> None:
     pool = _pool.get()
     numbers, errors = iter(range(n)), list[BaseException]()
 
