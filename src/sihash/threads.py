@@ -144,11 +144,15 @@ def fold_threads(
 
 def _side_by_side(work: Callable[[int], None], n: int) -> None:
     """``work(k)`` for every ``k`` below ``n``, by the threads of the `team`; an error comes through."""
+    if _pool.get() is None and n > 1 and n_threads() > 1:
+        with team():  # which may be of one thread: a BLAS that came since it was limited says otherwise
+            _share(work, n)
+    else:
+        _share(work, n)
+
+
+def _share(work: Callable[[int], None], n: int) -> None:
     pool = _pool.get()
-    if pool is None and n > 1 and n_threads() > 1:
-        with team():
-            _side_by_side(work, n)
-        return
     numbers, errors = iter(range(n)), list[BaseException]()
 
     def fetch_and_work() -> None:
