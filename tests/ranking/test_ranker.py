@@ -62,7 +62,7 @@ class Collection:
             codes_of=lambda ids: self.codes[rows(ids)],
             sketches_of=lambda ids: self.sketcher(self.X)[rows(ids)],
             labels_of=lambda ids: one_each(self.labels[rows(ids)]),
-            items_of=lambda k: self.ids[self.labels == k],
+            few_items_of=lambda k, most: own if len(own := self.ids[self.labels == k]) <= most else own[:0],
             vectors_of=lambda ids: self.X[rows(ids)],
             cosines_of=cosines,
         )

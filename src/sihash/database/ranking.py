@@ -47,7 +47,7 @@ def make_ranker(
         codes_of=lambda ids: places.codes(ids, n_bytes),
         sketches_of=lambda ids: places.sketches(ids, SKETCH_BYTES),
         labels_of=lambda ids: classes.labels_of(places.classes(ids)),
-        items_of=classes.items_of,
+        few_items_of=classes.few_items_of,
         vectors_of=lambda ids: places.vectors(ids, len(sketcher.mean)),
         cosines_of=lambda query, ids: estimated_cosines(places, query, ids, sketcher),
     )
@@ -86,6 +86,7 @@ class _Seen:
     model: ClassModel
     flat: Array  # of every set of the table: positions of its labels
     counts: Array  # and how many; the last stands for no label, −1
+    set_of_entry: Array  # the set behind each entry of ``flat``
     order: Array  # ids of labelled items, set after set
     starts: Array  # where each set begins there
 
@@ -112,10 +113,12 @@ class PresentClasses:
         starts = np.cumsum(now.counts) - now.counts
         return ItemLabels(now.flat[runs(starts, now.counts, numbers)], now.counts[numbers])
 
-    def items_of(self, position: int) -> Array:
-        """Ids of the items that have the label at a position."""
+    def few_items_of(self, position: int, most: int) -> Array:
+        """Ids of the items that have the label at a position; none if they are more than ``most``."""
         now = self._now()
-        which = np.repeat(np.arange(len(now.counts)), now.counts)[now.flat == position]
+        which = now.set_of_entry[now.flat == position]
+        if (now.starts[which + 1] - now.starts[which]).sum() > most:
+            which = which[:0]
         return np.concatenate(
             [np.empty(0, dtype=np.int64), *(now.order[now.starts[k] : now.starts[k + 1]] for k in which)]
         )
@@ -145,7 +148,8 @@ class PresentClasses:
             is_new = np.array([any(k >= n_learned for k in own) for own in sets] + [False])
             came = (numbers >= 0) & ((ids >= self._first_new) | is_new[numbers])
             model = self._with_rows(model, ids[came], numbers[came], sets)
-        return _Seen(segments, model, flat, counts, ids[order], starts)
+        set_of_entry = np.repeat(np.arange(n + 1), counts)
+        return _Seen(segments, model, flat, counts, set_of_entry, ids[order], starts)
 
     def _with_rows(self, model: ClassModel, ids: Array, numbers: Array, sets: list[list[int]]) -> ClassModel:
         if not len(ids):

@@ -621,6 +621,13 @@ class Training:
             for name, found in zip(each.asking.tolist(), each.likeliest, strict=True)
         ]
 
+    def take_weights(self, spread: Spread) -> None:
+        """Let the weights of the class model be those found elsewhere; W is that of these rows."""
+        X, _, sets = self._sampled()
+        own = self._spread_of(X, sets)
+        self.spread = replace(spread, variances=own.variances, axes=own.axes)
+        self._class_model, self.n_since_spread = None, 0
+
     def unfitted_model(self) -> ClassModel:
         """The class model with W of these rows, and weights that nothing was asked for."""
         X, _, sets = self._sampled()

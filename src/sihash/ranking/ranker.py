@@ -84,8 +84,8 @@ class Ranker:
     is on a server, and the codes alone find candidates then. What is known of items comes by their ids:
     ``codes_of`` (packed), ``sketches_of`` (packed), ``labels_of`` (positions in the probabilities; classes
     that are not learned yet come last), ``vectors_of``, ``cosines_of`` (given a query vector and ids).
-    ``class_log_proba`` gives log p (n × n_classes) of vectors and margins, ``items_of`` the ids of items that
-    have a class, by its position.
+    ``class_log_proba`` gives log p (n × n_classes) of vectors and margins, ``few_items_of`` the ids of items
+    that have a class, by its position, if they are no more than so many.
     """
 
     index: CodeIndex
@@ -96,7 +96,7 @@ class Ranker:
     codes_of: Callable[[Array], Array]
     sketches_of: Callable[[Array], Array]
     labels_of: Callable[[Array], ItemLabels]
-    items_of: Callable[[int], Array]
+    few_items_of: Callable[[int, int], Array]
     vectors_of: Callable[[Array], Array]
     cosines_of: Callable[[Array, Array], Array]
 
@@ -159,8 +159,7 @@ class Ranker:
             near = _whole_rings(self.near, both, n, at_least, allowed)
         log_p = self.log_proba(query)
         likeliest = np.argpartition(-log_p, min(LIKELIEST, len(log_p)) - 1)[:LIKELIEST]
-        of_class = [ids for k in likeliest.tolist() if len(ids := self.items_of(k)) <= FEW_ITEMS]
-        more = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *of_class]))
+        more = np.unique(np.concatenate([self.few_items_of(k, FEW_ITEMS) for k in likeliest.tolist()]))
         more = more if allowed is None else np.intersect1d(more, allowed)
         return np.union1d(near, more) if len(more) else near
 

@@ -89,6 +89,8 @@ def _cross_validated(snapshot: Snapshot, ids: Array, has: Array) -> Array:
     y = np.where(has, has.sum(axis=0), len(has) + 1).argmin(axis=1)  # the rarest label stands for an item
     from sklearn.base import clone  # not at every start
 
+    from sihash.hashing.training import Training
+
     fold, estimator = _folds(y), snapshot.estimator()
     sampled = np.zeros(len(ids), dtype=bool)
     sampled[learning.sample(ids, y, MOST_LEARNED)] = True
@@ -98,6 +100,8 @@ def _cross_validated(snapshot: Snapshot, ids: Array, has: Array) -> Array:
             n_anchors=min(estimator.n_anchors, int(rows.sum())), codebook="learned"
         )
         hasher.fit(snapshot.vectors(ids[rows]), [np.flatnonzero(own).tolist() for own in has[rows]])
+        assert isinstance(hasher.training_, Training)
+        hasher.training_.take_weights(snapshot.hasher.class_model().spread)
         for part in np.array_split(np.flatnonzero(fold == own), 1 + len(ids) // MOST_ASKED):
             if len(part):
                 proba[np.ix_(part, hasher.classes_)] = hasher.predict_proba(snapshot.vectors(ids[part]))
