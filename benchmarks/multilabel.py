@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from sihash.hashing.label_probability import best_threshold, predicted
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
@@ -29,7 +30,6 @@ from sihash import SIH
 from sihash._typing import Array
 from sihash.database import Database
 from sihash.evaluation.retrieval import against_database
-from sihash.hashing.label_probability import best_threshold, predicted
 
 PARTS = ("codes", "linear", "update", "database", "unlabelled")
 REPEATS = 3

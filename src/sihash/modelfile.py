@@ -173,6 +173,9 @@ def check_shapes(tensors: dict[str, Array], wanted: dict[str, tuple[int, ...]]) 
 # Tensors of whole numbers; those of other names are numbers with a fraction.
 WHOLE = {
     "anchor_classes",
+    "class.counts",
+    "class.flat",
+    "class.words",
     "features",
     "generator",
     "keys",

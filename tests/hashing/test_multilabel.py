@@ -11,7 +11,7 @@ from scipy import sparse
 from sihash import SIH
 from sihash.evaluation import leave_one_out
 from sihash.hashing import Change, from_scratch, incremental
-from sihash.hashing.label_probability import best_threshold, learn_label_head, predicted
+from sihash.hashing.class_model import answered, best_threshold
 from sihash.hashing.words import word_of_set
 from sihash.labels import LabelSets
 
@@ -35,8 +35,7 @@ def made(n=500, seed=0):
 
 def state(hasher, X):
     """All that a hasher answers."""
-    coded = hasher.functions_.code_proba(hasher.codes_[:50])
-    answers = hasher.transform(X), hasher.decision_function(X), hasher.predict_proba(X), coded
+    answers = hasher.transform(X), hasher.decision_function(X), hasher.predict_proba(X)
     return [*answers, hasher.codes_, hasher.class_coef_]
 
 
@@ -100,9 +99,9 @@ def test_rows_with_several_labels_are_found_and_recognised():
         leave_one_out(hasher.transform(X[test]), true).mAP
         > leave_one_out(hasher.transform(X[test]), np.random.RandomState(0).permutation(true)).mAP
     )
-    where, hits = hasher.training_.left_out_hits(300)
-    assert hits.mean() > 0.8
-    assert where.max() < N_CLASSES
+    labels, hits = zip(*hasher.training_.rehearsed_hits(), strict=True)
+    assert np.mean(hits) > 0.8
+    assert set(labels) <= set(range(N_CLASSES))
 
 
 @pytest.mark.parametrize(
@@ -299,18 +298,7 @@ def test_the_threshold_has_the_highest_micro_f1():
     Y = rng.rand(60, 4) < P**2
 
     def F1(threshold):
-        found = predicted(P, threshold)
+        found = answered(P, threshold)
         return 2 * np.sum(found & Y) / (found.sum() + Y.sum())
 
     assert F1(best_threshold(P, Y)) == max(F1(t) for t in [*P.ravel(), 1.0])
-
-
-def test_label_probabilities_are_those_of_the_rows():
-    rng = np.random.RandomState(1)
-    margins = rng.uniform(-1.5, 1.5, size=(6000, 3))
-    true = 1 / (1 + np.exp(-(np.clip(margins, -1, 1) @ [[2.0, 0], [-1, 3], [0, 0]] + [0.5, -2])))
-    Y = rng.rand(6000, 2) < true
-    head = learn_label_head(margins, Y)
-    assert np.abs(head.proba(margins) - true).mean() < 0.02
-    never = learn_label_head(margins, np.column_stack([Y[:, 0], np.zeros(6000, bool)]))
-    assert never.proba(margins)[:, 1].max() < 0.01

@@ -7,6 +7,7 @@ import pytest
 
 from sihash.codes import hamming, pack, sign
 from sihash.index import ScanIndex
+from sihash.logistic import log_softmax
 from sihash.ranking import RANKS, Ranker, Sketcher, Weights, check_rank, nearness
 from sihash.ranking.ranker import N_CANDIDATES, Query
 from sihash.ranking.score import ItemLabels
@@ -45,9 +46,8 @@ class Collection:
         near.add(self.ids, np.concatenate([self.codes, self.sketcher(self.X)], axis=1))
         rows = lambda ids: np.array([self.place[int(i)] for i in ids], dtype=int)  # noqa: E731
 
-        def proba(Z):
-            scores = np.abs(Z @ np.ones((Z.shape[1], K)) / 9 - np.arange(K))
-            return np.exp(-scores) / np.exp(-scores).sum(axis=1, keepdims=True)
+        def log_proba(X, margins):
+            return log_softmax(-np.abs(margins @ np.ones((BITS, K)) / 9 - np.arange(K)))
 
         def cosines(query, ids):
             towards = nearness.direction(query, self.sketcher.mean)
@@ -58,12 +58,12 @@ class Collection:
             near=near,
             sketcher=self.sketcher,
             weights=Weights(0.6, 0.4, 10.0, familiar_from=0.0),
-            margin_proba=proba,
-            code_proba=proba,
+            class_log_proba=log_proba,
             codes_of=lambda ids: self.codes[rows(ids)],
             sketches_of=lambda ids: self.sketcher(self.X)[rows(ids)],
             labels_of=lambda ids: one_each(self.labels[rows(ids)]),
-            n_classes=lambda: max(K, 1 + int(self.labels.max(initial=0))),
+            items_of=lambda k: self.ids[self.labels == k],
+            vectors_of=lambda ids: self.X[rows(ids)],
             cosines_of=cosines,
         )
 
@@ -200,7 +200,7 @@ def test_an_empty_collection():
 def test_names():
     assert check_rank(None) == "combined"
     assert check_rank("vector") == "vector"
-    with pytest.raises(ValueError, match=r"'combined', 'label', .*, got 'best'"):
+    with pytest.raises(ValueError, match=r"'combined', 'hamming', 'vector', got 'best'"):
         check_rank("best")
 
 
@@ -221,23 +221,19 @@ def test_reasons_are_what_the_score_is_made_of(small, rank):
     assert (why.same_class <= 1).all()
     if rank == "combined":
         np.testing.assert_allclose(np.log(why.same_class) + why.vector, found.scores, rtol=1e-4, atol=1e-5)
-    if rank == "label":
-        np.testing.assert_allclose(np.log(why.same_class), found.scores, rtol=1e-4, atol=1e-5)
-    if rank == "asymmetric":
-        np.testing.assert_allclose(why.margin * np.abs(np.tanh(query.margins)).sum(), found.scores, rtol=1e-5)
     agreeing = hamming(pack(sign(query.margins[None])), small.codes)[0][found.ids] == 0
     np.testing.assert_array_equal(why.margin > 1 - 1e-9, agreeing)
     assert (np.abs(why.margin) <= 1 + 1e-9).all()
 
 
 def test_a_filter_makes_no_class_likelier(large):
-    """Items of one class alone would outvote what the margins say."""
+    """Items of one class alone would outvote what the class model says."""
     ranker, query = large.ranker(), large.query(0)
     allowed = large.ids[large.labels == 3]
     among_them = ranker.nearest("combined", query, 5, allowed)
-    by_margins = ranker.reasons("vector", query, among_them)
+    by_model = ranker.reasons("vector", query, among_them)
     why = ranker.reasons("combined", query, among_them, allowed)
-    np.testing.assert_array_equal(why.same_class, by_margins.same_class)
+    np.testing.assert_array_equal(why.same_class, by_model.same_class)
 
 
 def test_the_query_itself_is_of_its_class(small):
@@ -245,3 +241,22 @@ def test_the_query_itself_is_of_its_class(small):
     found = small.ranker().nearest("combined", query, 3)
     why = small.ranker().reasons("combined", query, found)
     assert (found.ids[0], why.same_class[0]) == (0, 1)
+
+
+def test_items_of_likely_classes_that_have_few_are_candidates_wherever_their_codes_lie():
+    rare = Collection(6000, seed=1)
+    ranker = rare.ranker()
+    query = rare.query(0)
+    k = int(ranker.log_proba(query).argmax())
+    rare.labels[rare.labels == k] = (k + 1) % K
+    far = np.argsort(hamming(pack(sign(query.margins[None])), rare.codes)[0])[-3:]
+    rare.labels[far] = k
+    assert set(far.tolist()) <= set(rare.ranker().candidates(query).tolist())
+
+
+def test_the_vector_wins_where_its_weight_is_large(large):
+    ranker, query = large.ranker(), large.query(0)
+    ranker.weights = Weights(0.6, 0.4, 10.0, vector=1e6)
+    found = ranker.nearest("combined", query, 20)
+    every = large.ranker().nearest("vector", query, 20)
+    np.testing.assert_array_equal(found.ids, every.ids)

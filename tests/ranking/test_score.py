@@ -16,7 +16,6 @@ from sihash.ranking.score import (
     familiarity,
     label_scores,
     votes,
-    with_new_classes,
 )
 
 NONE = np.empty((0, 0))
@@ -54,7 +53,7 @@ def test_an_item_votes_for_each_of_its_labels():
     cosines = np.array([0.9, 0.8, 0.1])
     weight = np.exp(10 * cosines)
     found = Candidates(cosines, lists([0, 1], [1], []), np.array([[0.1, 0.6, 0.3]]))
-    # The third has no label and votes for the class that its code is likeliest of.
+    # The third has no label and votes for the class that it is likeliest of.
     expected = np.array([weight[0], (weight[0] + weight[1] + 0.6 * weight[2]) / 3, 0])
     np.testing.assert_allclose(votes(found, 3, 10.0), expected / expected.sum())
 
@@ -86,7 +85,7 @@ def test_weights_of_rows_with_several_labels(made):
         return -np.mean([row[own].mean() for row, own in zip(log_r, both, strict=True)])
 
     for a, b in ((0.05, 0), (-0.05, 0), (0, 0.05), (0, -0.05)):
-        moved = Weights(weights.margins + a, weights.votes + b, weights.sharpness)
+        moved = Weights(weights.model + a, weights.votes + b, weights.sharpness)
         assert loss(weights) < loss(moved)
 
 
@@ -99,21 +98,8 @@ def test_nobody_votes():
 def test_probabilities_of_the_query_by_hand():
     p, v = np.array([0.7, 0.2, 0.1]), np.array([0.1, 0.9, 0.0])
     r = p**0.5 * (v + FLOOR) ** 2
-    log_r = class_log_probabilities(np.log(p), v, Weights(margins=0.5, votes=2.0))
+    log_r = class_log_probabilities(np.log(p), v, Weights(model=0.5, votes=2.0))
     np.testing.assert_allclose(np.exp(log_r), r / r.sum())
-
-
-def test_votes_say_how_likely_a_new_class_is():
-    p, v = np.array([0.7, 0.3]), np.array([0.15, 0.05, 0.8])
-    log_p = with_new_classes(np.log(p), v)
-    np.testing.assert_allclose(np.exp(log_p), [0.7 * 0.2, 0.3 * 0.2, 0.8])
-    np.testing.assert_allclose(with_new_classes(np.log(p), np.array([0.4, 0.6])), np.log(p))
-
-
-def test_an_item_without_a_label_is_of_no_new_class():
-    log_r = np.log([0.1, 0.2, 0.7])
-    found = Candidates(np.array([0.3, 0.3]), one_each(np.array([2, -1])), np.array([[0.5, 0.5]]))
-    np.testing.assert_allclose(np.exp(label_scores(log_r, found)), [0.7, 0.15])
 
 
 def test_scores_by_hand():
@@ -122,18 +108,20 @@ def test_scores_by_hand():
     found = Candidates(cosines, one_each(classes), np.array([[0.5, 0.25, 0.25]]))
     unlabelled = 0.6 * 0.5 + 0.3 * 0.25 + 0.1 * 0.25
     expected = [np.log(0.6) + 0.5, np.log(0.3) + 0.9, np.log(unlabelled) - 0.2, 1.0]
-    np.testing.assert_allclose(combined_scores(log_r, found), expected)
+    np.testing.assert_allclose(combined_scores(log_r, found, 1.0), expected)
+    expected[:3] = expected[:3] - 2 * (1 - cosines[:3])
+    np.testing.assert_allclose(combined_scores(log_r, found, 3.0), expected)
 
 
 def test_the_same_vector_scores_1_and_nothing_else_does():
     found = Candidates(np.array([1.0, 1.0 - 1e-7]), one_each(np.array([1, 0])), NONE)
-    same, other = combined_scores(np.log([1 - 1e-12, 1e-12]), found)
+    same, other = combined_scores(np.log([1 - 1e-12, 1e-12]), found, 1.0)
     assert same == 1
     assert other < 1
 
 
 def test_labelled_and_unlabelled_items_compare():
-    """An item that its code is certain of scores as one with that label."""
+    """An item whose class is certain scores as one with that label."""
     log_r = np.log([0.6, 0.4])
     found = Candidates(np.array([0.3, 0.3]), one_each(np.array([1, -1])), np.array([[0.0, 1.0]]))
     labelled, unlabelled = label_scores(log_r, found)
@@ -179,7 +167,10 @@ def test_weights_make_the_classes_likelier_than_margins_or_votes_alone(made):
     assert weights.refused == pytest.approx(0.05)
     shares = np.array([votes(each, 5, weights.sharpness) for each in found])
     log_r = class_log_probabilities(log_p, shares, weights)
-    best = [familiarity(combined_scores(own, each)) for own, each in zip(log_r, found, strict=True)]
+    best = [
+        familiarity(combined_scores(own, each, weights.vector))
+        for own, each in zip(log_r, found, strict=True)
+    ]
     assert np.mean(np.array(best) < weights.familiar_from) == pytest.approx(0.05)
 
 

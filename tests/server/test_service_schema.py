@@ -39,8 +39,14 @@ ROUTES = [
     for method in methods
     if path != "/v1/updates/events"
 ]
-# These may refuse what is described: not all bytes are an image, and items of a batch have to be alike.
-PARTICULAR = {"/v1/search/image", "/v1/classify/image", "/v1/items", "/v1/items/batch"}
+# These may refuse what is described: not all bytes are an image, items of a batch are alike, and each once.
+PARTICULAR = {
+    "/v1/search/image",
+    "/v1/classify/image",
+    "/v1/items",
+    "/v1/items/batch",
+    "/v1/items/relabel/each",
+}
 
 
 @pytest.fixture(scope="module", params=["template", "vector_template"])

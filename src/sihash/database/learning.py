@@ -188,22 +188,19 @@ def write_sketcher(root: Path, sketcher: Sketcher) -> Written:
     return files.write_array(root, name, rows.shape, np.float32, [rows])
 
 
-def write_models(
-    root: Path, learner: Learner, version: int, learned: Array, left_out: Array
-) -> dict[str, Written]:
-    """Files that are not in the catalogue yet: what searches need, what the next update needs, ids and
-    classes of the training rows, and some of these with margins as if they had been left out.
+def write_models(root: Path, learner: Learner, version: int, learned: Array) -> dict[str, Written]:
+    """Files that are not in the catalogue yet: what searches need, what the next update needs, and ids and
+    classes of the training rows.
     """
     stem = f"{MODELS_FOLDER}/{version:06d}"
     hashes, state = (
         files.unique_name(f"{stem}.{kind}", "safetensors") for kind in ("hash", "training-state")
     )
-    training, asking = (files.unique_name(f"{stem}.{kind}", "npy") for kind in ("training", "left-out"))
+    training = files.unique_name(f"{stem}.training", "npy")
     return {
         "hash": files.write_model(root, hashes, learner.functions()),
         "training-state": files.write_model(root, state, learner, vectors=False),
         "training": files.write_array(root, training, learned.shape, learned.dtype, [learned]),
-        "left-out": files.write_array(root, asking, left_out.shape, left_out.dtype, [left_out]),
     }
 
 

@@ -29,7 +29,7 @@ from sihash.database.answers import (
 from sihash.database.describing import Features
 from sihash.database.intake import Collected, Intake, Nothing, intake_of
 from sihash.database.learning import Encoder, Training, write_models, write_sketcher
-from sihash.database.ranking import learn_weights, rows_left_out
+from sihash.database.ranking import learn_weights
 from sihash.database.snapshot import Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, VectorSource
 from sihash.database.updating import UpdatePolicy, training_ids
@@ -149,11 +149,10 @@ def learn_version(
     progress("learning", 0.0)
     with learning.told(progress, hasher.max_iter):
         learner = learning.fit(hasher, X, training)
-        functions = learner.functions()
+        learner.class_model()
     progress("learning", 1.0)
     with ThreadPoolExecutor(1) as pool:  # a large file is on its way while the cores are at work
-        left_out = rows_left_out(learner)
-        models = pool.submit(write_models, root, learner, number, training.record(), left_out)
+        models = pool.submit(write_models, root, learner, number, training.record())
         _encode(writer, new, Encoder.after_learning(learner), number, progress)
     for kind, file in models.result().items():
         writer.adopt(kind, file, version=number)
@@ -162,7 +161,8 @@ def learn_version(
         writer.adopt(learning.SAMPLE, copy)
     writer.adopt("sketcher", write_sketcher(root, sketcher))
     table = LabelTable(catalogue.rows("classes"))
-    weights = learn_weights(functions, sketcher, Places(new).only(training.ids, X), table, left_out)
+    progress("ranking", 0.0)
+    weights = learn_weights(learner.rehearsals, sketcher, Places(new).only(training.ids, X), table)
     return {
         "n_training": len(training.ids),
         "words": number,

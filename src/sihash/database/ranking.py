@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from sihash._typing import Array
+from sihash.hashing.class_model import ClassModel
 from sihash.hashing.hash_functions import HashFunctions
+from sihash.hashing.rehearsal import Rehearsal
 from sihash.index import CodeIndex, ScanIndex
 from sihash.ranking import Ranker, Sketcher, Weights, fit_weights, nearness
 from sihash.ranking.ranker import Query
-from sihash.ranking.score import ItemLabels
+from sihash.ranking.score import Candidates, ItemLabels
 from sihash.ranking.sketch import SKETCH_BITS, SKETCH_BYTES
 from sihash.store.labels import LabelTable, runs
 from sihash.store.segments import Places, Segment
 from sihash.threads import map_threads
-
-if TYPE_CHECKING:
-    from sihash.hashing.training import Training
-
-N_ASKED = 1000  # items that ask for the others, to find the weights of the score
 
 
 def make_ranker(
@@ -30,26 +29,26 @@ def make_ranker(
     indexes: tuple[CodeIndex, CodeIndex | None],
     places: Places,
     table: LabelTable,
-    only_learned: bool = False,
+    first_new: int | None = None,
 ) -> Ranker:
     """A ranker over the items of ``places``, whose class numbers mean the sets of a ``table``; both grow.
 
-    With ``only_learned``, labels that the hash functions do not know are passed over.
+    Items from the number ``first_new`` on came after the hash functions; without it there are none.
     """
     index, near = indexes
     n_bytes = -(-index.n_bits // 8)
-    positions = ClassPositions(hasher, table, only_learned)
+    classes = PresentClasses(hasher, places, table, first_new)
     return Ranker(
         index=index,
         near=near,
         sketcher=sketcher,
         weights=weights,
-        margin_proba=hasher.margin_proba,
-        code_proba=hasher.code_proba,
+        class_log_proba=classes.log_proba,
         codes_of=lambda ids: places.codes(ids, n_bytes),
         sketches_of=lambda ids: places.sketches(ids, SKETCH_BYTES),
-        labels_of=lambda ids: positions(places.classes(ids)),
-        n_classes=positions.n_classes,
+        labels_of=lambda ids: classes.labels_of(places.classes(ids)),
+        items_of=classes.items_of,
+        vectors_of=lambda ids: places.vectors(ids, len(sketcher.mean)),
         cosines_of=lambda query, ids: estimated_cosines(places, query, ids, sketcher),
     )
 
@@ -64,6 +63,12 @@ def estimated_cosines(places: Places, query: Array, ids: Array, sketcher: Sketch
     return out
 
 
+def by_vectors(ranker: Ranker, places: Places) -> Ranker:
+    """The same, by the vectors of items in the place of their sketches."""
+    mean = ranker.sketcher.mean
+    return replace(ranker, cosines_of=lambda query, ids: cosines(places, query, ids, mean))
+
+
 def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
     """Cosines of a vector to those of items, all centred to ``mean``."""
     out = np.empty(len(ids))
@@ -73,37 +78,81 @@ def cosines(places: Places, query: Array, ids: Array, mean: Array) -> Array:
     return out
 
 
-class ClassPositions:
-    """From class numbers of a database to positions in ``classes_`` of its hash functions.
+@dataclass(frozen=True)
+class _Seen:
+    """The classes of the items of one moment."""
 
-    Labels that came since follow behind, unless they are to be passed over.
+    segments: list[Segment]  # of that moment
+    model: ClassModel
+    flat: Array  # of every set of the table: positions of its labels
+    counts: Array  # and how many; the last stands for no label, −1
+    order: Array  # ids of labelled items, set after set
+    starts: Array  # where each set begins there
+
+
+class PresentClasses:
+    """The classes that there are: those of the hash functions, and labels that came since behind them.
+
+    Items that came since are counted in as soon as they are there (`ClassModel.with_rows`).
     """
 
-    def __init__(self, hasher: HashFunctions, table: LabelTable, only_learned: bool) -> None:
-        self._of_label = {label: k for k, label in enumerate(hasher.classes_.tolist())}
-        self._table, self._only_learned = table, only_learned
-        self._known: tuple[Array, Array] | None = None  # of every set: positions, and how many
+    def __init__(
+        self, hasher: HashFunctions, places: Places, table: LabelTable, first_new: int | None
+    ) -> None:
+        self._hasher, self._places, self._table, self._first_new = hasher, places, table, first_new
+        self._seen: _Seen | None = None
 
-    def n_classes(self) -> int:
-        self._take_new()
-        return len(self._of_label)
+    def log_proba(self, X: Array, margins: Array) -> Array:
+        """log p (n × number of classes) of vectors with these margins."""
+        return self._now().model.log_proba(self._hasher.directions(X), margins)
 
-    def __call__(self, numbers: Array) -> ItemLabels:
-        flat, counts = self._take_new()
-        return ItemLabels(flat[runs(np.cumsum(counts) - counts, counts, numbers)], counts[numbers])
+    def labels_of(self, numbers: Array) -> ItemLabels:
+        """Positions of the labels behind class numbers."""
+        now = self._now()
+        starts = np.cumsum(now.counts) - now.counts
+        return ItemLabels(now.flat[runs(starts, now.counts, numbers)], now.counts[numbers])
 
-    def _take_new(self) -> tuple[Array, Array]:
-        """What is known of every set of the table, which may have grown."""
-        n = len(self._table)
-        if self._known is None or len(self._known[1]) != n + 1:
-            places = dict(self._of_label)
-            for label in self._table.labels if not self._only_learned else ():
-                places.setdefault(label, len(places))
-            sets = [[places[x] for x in self._table[k] if x in places] for k in range(n)]
-            counts = np.array([*map(len, sets), 0], dtype=np.intp)  # the last stands for no label, −1
-            self._of_label = places  # first: whoever sees a position then counts its class
-            self._known = np.array([k for own in sets for k in own], dtype=np.intp), counts
-        return self._known
+    def items_of(self, position: int) -> Array:
+        """Ids of the items that have the label at a position."""
+        now = self._now()
+        which = np.repeat(np.arange(len(now.counts)), now.counts)[now.flat == position]
+        return np.concatenate(
+            [np.empty(0, dtype=np.int64), *(now.order[now.starts[k] : now.starts[k + 1]] for k in which)]
+        )
+
+    def _now(self) -> _Seen:
+        if self._seen is None or self._seen.segments is not self._places.segments:
+            self._seen = self._look(self._places.segments)
+        return self._seen
+
+    def _look(self, segments: list[Segment]) -> _Seen:
+        ids = np.concatenate([np.empty(0, dtype=np.int64), *(s.ids[s.alive] for s in segments)])
+        numbers = np.concatenate([np.empty(0, dtype=np.intp), *(s.classes[s.alive] for s in segments)])
+        position = {label: k for k, label in enumerate(self._hasher.classes_.tolist())}
+        n_learned, n = len(position), len(self._table)
+        if self._first_new is not None:
+            for number in np.unique(numbers[numbers >= 0]).tolist():
+                for label in self._table[number]:
+                    position.setdefault(label, len(position))
+        sets = [[position[x] for x in self._table[k] if x in position] for k in range(n)]
+        counts = np.array([*map(len, sets), 0], dtype=np.intp)
+        flat = np.array([k for own in sets for k in own], dtype=np.intp)
+        labelled = np.flatnonzero(numbers >= 0)
+        order = labelled[np.argsort(numbers[labelled], kind="stable")]
+        starts = np.searchsorted(numbers[order], np.arange(n + 1))
+        model = self._hasher.class_model()
+        if self._first_new is not None:
+            is_new = np.array([any(k >= n_learned for k in own) for own in sets] + [False])
+            came = (numbers >= 0) & ((ids >= self._first_new) | is_new[numbers])
+            model = self._with_rows(model, ids[came], numbers[came], sets)
+        return _Seen(segments, model, flat, counts, ids[order], starts)
+
+    def _with_rows(self, model: ClassModel, ids: Array, numbers: Array, sets: list[list[int]]) -> ClassModel:
+        if not len(ids):
+            return model
+        X = self._places.vectors(ids, len(self._hasher.kernel_.mean))
+        which, place = np.unique(numbers, return_inverse=True)
+        return model.with_rows(self._hasher.directions(X), place, [sets[k] for k in which.tolist()])
 
 
 def codes_and_sketches(segment: Segment, rows: Array) -> Array:
@@ -119,35 +168,50 @@ def n_bits_near(n_bits: int) -> int:
     return 8 * -(-n_bits // 8) + SKETCH_BITS
 
 
-def rows_left_out(learner: Training) -> Array:
-    """Some items that the hash functions were learned from, with ``margins`` as if they had not been."""
-    names, margins = learner.left_out_margins(N_ASKED)
-    rows = np.empty(len(names), dtype=[("id", "<i8"), ("margins", "<f4", margins.shape[1:])])
-    rows["id"], rows["margins"] = names, margins
-    return rows
+def rehearsed(
+    rehearsal: Rehearsal, sketcher: Sketcher, weights: Weights, kept: Places, table: LabelTable
+) -> Ranker:
+    """A ranker over the items that a rehearsal ``kept``, by the hash functions made of them alone."""
+    functions = rehearsal.functions
+    (segment,) = kept.segments
+    segment.codes = functions.transform(segment.vectors)
+    index, near = ScanIndex(functions.n_bits), ScanIndex(n_bits_near(functions.n_bits))
+    every = np.arange(len(segment.ids))
+    index.add(segment.ids, segment.codes)
+    near.add(segment.ids, codes_and_sketches(segment, every))
+    return make_ranker(functions, sketcher, weights, (index, near), kept, table)
+
+
+def _known(ranker: Ranker, query: Query) -> Candidates:
+    return ranker.known_of(query, ranker.candidates(query))
 
 
 def learn_weights(
-    hasher: HashFunctions,
-    sketcher: Sketcher,
-    places: Places,
-    table: LabelTable,
-    left_out: Array,
+    rehearsals: Sequence[Rehearsal], sketcher: Sketcher, places: Places, table: LabelTable
 ) -> Weights:
-    """Weights of the score for a collection with these hash functions and the codes that it has.
+    """Weights of the score, by the rows that asked when the class model was learned.
 
-    ``places`` holds the items that the hash functions were learned from. Some of them ask for the others, as
-    if they had been left out.
+    ``places`` holds the items that the hash functions were learned from.
     """
-    near = ScanIndex(n_bits_near(hasher.n_bits))
-    for segment in places.segments:
-        if segment.alive.any():
-            near.add(segment.ids[segment.alive], codes_and_sketches(segment, segment.alive))
-    indexes = ScanIndex(hasher.n_bits), near
-    ranker = make_ranker(hasher, sketcher, Weights(), indexes, places, table, only_learned=True)
-    left_out = left_out[places.alive(left_out["id"])]  # the others were removed meanwhile
-    ids, margins = left_out["id"], left_out["margins"]
-    vectors = places.vectors(ids, len(sketcher.mean))
-    queries = [Query(*asked) for asked in zip(margins, vectors, ids.tolist(), strict=True)]
-    found = map_threads(lambda query: ranker.known_of(query, ranker.candidates(query)), queries)
-    return fit_weights(ranker.log_proba(margins), ranker.labels_of(ids), found)
+    log_p: list[Array] = []
+    labels: list[ItemLabels] = []
+    found: list[Candidates] = []
+    for rehearsal in rehearsals:
+        asking, kept = (
+            ids[places.alive(ids)]  # the others were removed meanwhile
+            for ids in (np.sort(each.astype(np.int64)) for each in (rehearsal.asking, rehearsal.kept))
+        )
+        of_items = PresentClasses(rehearsal.functions, places, table, None).labels_of
+        asking = asking[of_items(places.classes(asking)).counts > 0]
+        X = places.vectors(asking, len(sketcher.mean))
+        world = places.only(kept, places.vectors(kept, len(sketcher.mean)))
+        ranker = rehearsed(rehearsal, sketcher, Weights(), world, table)
+        margins = rehearsal.functions.decision_function(X)
+        queries = [Query(*asked) for asked in zip(margins, X, strict=True)]
+        found += map_threads(partial(_known, ranker), queries)
+        log_p.append(ranker.class_log_proba(X, margins))
+        labels.append(of_items(places.classes(asking)))
+    if not log_p:
+        return Weights()
+    y = ItemLabels(*(np.concatenate([getattr(each, name) for each in labels]) for name in ("flat", "counts")))
+    return fit_weights(np.concatenate(log_p), y, found)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database.answers import LabelSet
-from sihash.database.ranking import codes_and_sketches, cosines, make_ranker, n_bits_near
+from sihash.database.ranking import by_vectors, codes_and_sketches, make_ranker, n_bits_near
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.index.served import ServedIndex
@@ -138,6 +137,7 @@ class Snapshot:
                     (index, near),
                     self.places,
                     self.classes,
+                    self.first_new,
                 )
                 self._follow(ranker, difference([], self.places.segments))
                 if isinstance(index, ServedIndex):
@@ -149,16 +149,17 @@ class Snapshot:
     @property
     def exact_ranker(self) -> Ranker:
         """The same, by the vectors of items in the place of their sketches."""
-
-        def exact(query: Array, ids: Array) -> Array:
-            return cosines(self.places, query, ids, self.sketcher.mean)
-
-        return replace(self.ranker, cosines_of=exact)
+        return by_vectors(self.ranker, self.places)
 
     @property
     def weights(self) -> Weights:
         """Of the ranking, as they were found when the version in force was learned."""
         return Weights(**self.log.learned(self.version).details["ranking"])
+
+    @property
+    def first_new(self) -> int:
+        """Items with this number or a later one came after the version in force was learned."""
+        return int(self.log.learned(self.version).details["first_new"])
 
     def _replace_on_server(self, index: ServedIndex) -> None:
         """Items that came since may have other codes there: those of before an update, or of one undone."""

@@ -19,11 +19,10 @@ import numpy as np
 
 from sihash import evaluation
 from sihash._typing import Array, Progress
-from sihash.codes import pack, sign
 from sihash.database import learning
 from sihash.database.answers import UpdateReport
 from sihash.database.learning import Encoder, Training, write_models
-from sihash.database.ranking import learn_weights, rows_left_out
+from sihash.database.ranking import learn_weights
 from sihash.database.snapshot import Reader, Snapshot
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.ranking import Weights
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 UPDATE_STRATEGIES = ("incremental", "relearn")
 COMPARED_ITEMS = 2000
 WORSE = 0.8  # of the accuracy of the other classes: below it, new classes are said to be learned badly
-STALE_WEIGHTS = 0.1  # of the training rows: when more came or went, the ranking's weights are learned again
 FEW_CLASSES = 4  # with fewer, first words leave little room for later ones: two classes have opposite words
 PAYS = 0.02  # of mAP that encoding again must gain to be advised
 
@@ -78,7 +76,6 @@ class _Version:
     codes: dict[int, files.Written] = field(default_factory=dict)  # by segment, where words are new
     n_encoded: int = 0
     weights: Weights = field(default_factory=Weights)  # of the ranking
-    n_since_weights: float = 0  # rows that came or went since they were learned
 
     def encode(self, root: Path, encoder: Encoder, segment: Segment) -> None:
         """Write codes for a segment, unless all of it is dead or it has them."""
@@ -135,8 +132,8 @@ def _update(
     hasher = learner.functions()
     version = _Version(number, words, snapshot.log.next_number, policy, learner, hasher, {})
     with phase("writing"):
-        left_out = rows_left_out(learner)
-        version.models = write_models(root, learner, number, training.record(), left_out)
+        learner.class_model()
+        version.models = write_models(root, learner, number, training.record())
         copy = learning.write_sample_if_needed(
             root, catalogue, number, training.ids, X, _n_labelled(snapshot), policy.sample_share
         )
@@ -157,15 +154,12 @@ def _update(
             progress("encoding", k / len(chosen))
             version.encode(root, encoder, segment)
     with phase("ranking"):
-        version.n_since_weights = _n_since_weights(snapshot, hasher, report)
-        if version.n_since_weights > STALE_WEIGHTS * len(training.ids):
+        version.weights = snapshot.weights
+        if learner.rehearsals:  # so many rows came or went that what all classes share was found again
             sample = snapshot.places.only(training.ids, X)
-            version.weights = learn_weights(hasher, snapshot.sketcher, sample, snapshot.classes, left_out)
-            version.n_since_weights = 0
-        else:
-            version.weights = snapshot.weights
+            version.weights = learn_weights(learner.rehearsals, snapshot.sketcher, sample, snapshot.classes)
     with phase("comparing"):
-        report = _compare(snapshot, training, X, version, left_out, report, compare)
+        report = _compare(snapshot, training, X, version, report, compare)
     report = replace(report, version=number, seconds=seconds, text=str(learner.report))
     report = replace(report, n_bits_trained=_n_bits_trained(learner))
     return _switch(snapshot, version, report)
@@ -272,14 +266,6 @@ def _load_training_state(
     return stored.with_vectors(X, places=places)
 
 
-def _n_since_weights(snapshot: Snapshot, hasher: HashFunctions, report: UpdateReport) -> float:
-    """How many rows came or went since the weights of the ranking were learned; too many if classes did."""
-    if set(hasher.classes_.tolist()) != set(snapshot.hasher.classes_.tolist()):
-        return np.inf
-    before = snapshot.log.learned(snapshot.version).details.get("n_since_weights", 0)
-    return int(before) + report.n_learned + report.n_forgotten
-
-
 def _n_bits_trained(learner: Learner) -> int:
     steps = np.add.reduce([each.n_steps for each in learner.report.rounds])
     return int(np.count_nonzero(steps))
@@ -293,7 +279,6 @@ def _compare(
     training: Training,
     X: Array,
     version: _Version,
-    left_out: Array,
     report: UpdateReport,
     scratch: bool,
 ) -> UpdateReport:
@@ -318,25 +303,25 @@ def _compare(
     warnings = _new_classes_are_worse(before, version) + _first_classes_were_few(before, version)
     if report.strategy == "incremental":
         stored = snapshot.codes(training.ids[chosen])
-        warnings += _old_codes_are_worse(left_out, training, chosen, stored, codes[report.strategy])
+        warnings += _old_codes_are_worse(labels, stored, codes[report.strategy])
     return replace(report, compared=compared, bits_changed=changed, warnings=warnings)
 
 
 def _new_classes_are_worse(before: HashFunctions, version: _Version) -> list[str]:
     """A sentence, if items of new classes are recognised clearly less often than the others."""
     known = {str(label) for label in before.classes_.tolist()}
-    is_new_class = np.array([str(label) not in known for label in version.hasher.classes_.tolist()])
-    if not is_new_class.any():
+    names = version.learner.rehearsed_hits()
+    if not names:
         return []
-    y, right = version.learner.left_out_hits()
-    is_new = is_new_class[y]
+    labels, hits = zip(*names, strict=True)
+    is_new, right = np.array([str(label) not in known for label in labels]), np.array(hits)
     if not is_new.any() or is_new.all():
         return []
     new, old = right[is_new].mean(), right[~is_new].mean()
     error = np.sqrt(new * (1 - new) / is_new.sum() + old * (1 - old) / (~is_new).sum())
     if new >= WORSE * old or old - new <= 2 * error:
         return []
-    n_new = len(set(y[is_new].tolist()))
+    n_new = len({str(label) for label in labels} - known)
     return [
         f"Items of the {n_new} new classes are recognised in {new:.0%} of the cases, others in {old:.0%}. "
         "They may be harder; `sihash update --compare` tells whether learning from scratch does better, and "
@@ -356,20 +341,13 @@ def _first_classes_were_few(before: HashFunctions, version: _Version) -> list[st
     ]
 
 
-def _old_codes_are_worse(
-    left_out: Array, training: Training, chosen: Array, stored: Array, again: Array
-) -> list[str]:
-    """A sentence, if queries find clearly more among codes that are made again than among those stored."""
-    labels_of = dict(zip(training.ids.tolist(), training.labels, strict=True))
-    items = ~np.isin(training.ids[chosen], left_out["id"])  # no query is to find itself
-    asked = np.flatnonzero([int(number) in labels_of for number in left_out["id"]])
-    if not len(asked) or not items.any():
+def _old_codes_are_worse(labels: Any, stored: Array, again: Array) -> list[str]:
+    """A sentence, if codes made again find clearly more among each other than among those stored."""
+    half = len(again) // 2
+    if not half:
         return []
-    queries = pack(sign(left_out["margins"][asked]))
-    every = [labels_of[int(number)] for number in (*left_out["id"][asked], *training.ids[chosen[items]])]
-    labels, n = relevance_labels(every), len(asked)
     old, new = (
-        evaluation.against_database(queries, labels[:n], codes[items], labels[n:]).mAP
+        evaluation.against_database(again[:half], labels[:half], codes[half:], labels[half:]).mAP
         for codes in (stored, again)
     )
     if new - old <= PAYS:
@@ -430,7 +408,7 @@ def _details(version: _Version, report: UpdateReport) -> dict[str, Any]:
     details |= {"words": version.words, "first_new": version.first_new}
     details |= {"model": version.models["hash"].sha256.hex()}
     details |= {"policy": asdict(version.policy)}
-    return details | {"ranking": version.weights.to_json(), "n_since_weights": version.n_since_weights}
+    return details | {"ranking": version.weights.to_json()}
 
 
 # Codes of before.

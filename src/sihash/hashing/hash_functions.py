@@ -15,11 +15,9 @@ import numpy as np
 from sihash import labels, modelfile
 from sihash._typing import Array
 from sihash.encoder import EncoderMixin
-from sihash.hashing.calibration import probabilities, second_stage
-from sihash.hashing.class_probability import margin_scores
-from sihash.hashing.label_probability import MarginHead, predicted
+from sihash.hashing.class_model import ClassModel, Spread, answered
 from sihash.hashing.settings import Settings
-from sihash.kernel import KernelMap
+from sihash.kernel import KernelMap, normalise
 from sihash.labels import Form
 from sihash.modelfile import Entries
 
@@ -42,25 +40,19 @@ class Objective:
 
 
 class Heads(Protocol):
-    """What sees classes in codes and in margins. A `Training` learns them when they are first needed."""
+    """What sees classes. A `Training` learns it when it is first needed."""
 
-    def calibrate(self) -> Array: ...
-
-    def class_margins(self) -> MarginHead: ...
+    def class_model(self) -> ClassModel: ...
 
 
 @dataclass(frozen=True)
-class KnownHeads:
-    """Those that a file holds."""
+class KnownModel:
+    """One that is known already."""
 
-    calibration: Array
-    margin_head: MarginHead
+    model: ClassModel
 
-    def calibrate(self) -> Array:
-        return self.calibration
-
-    def class_margins(self) -> MarginHead:
-        return self.margin_head
+    def class_model(self) -> ClassModel:
+        return self.model
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,41 +84,45 @@ class HashFunctions(EncoderMixin):
     def _scores(self, X: Array) -> Array:
         return self.kernel_(X) @ self.bit_coef_.T.astype(X.dtype, copy=False)
 
+    def class_model(self) -> ClassModel:
+        """What sees classes in vectors and margins; its labels are positions in ``classes_``."""
+        return self.heads.class_model()
+
+    def directions(self, X: Array) -> Array:
+        """Rows as the class model sees them: centred unit vectors, float32."""
+        return normalise(X.astype(np.float32, copy=False), self.kernel_.mean.astype(np.float32))
+
+    def label_sets(self) -> list[frozenset[Any]]:
+        """The labels of each head class of the class model."""
+        model, names = self.class_model(), self.classes_.tolist()
+        parts = np.split(model.flat, np.cumsum(model.counts)[:-1])
+        return [frozenset(names[k] for k in own.tolist()) for own in parts]
+
+    def class_log_proba(self, X: Array, margins: Array) -> Array:
+        """log p (n × n_classes) of rows and their margins (n × n_bits) by `decision_function`."""
+        return self.class_model().log_proba(self.directions(X), margins)
+
     def predict(self, X: Any) -> Any:
-        """The class that the margins of each row are likeliest to come from, in the form of ``y`` in fit.
+        """The likeliest class of each row, in the form of ``y`` in fit (`sihash.hashing.class_model`).
 
         For lists of labels that is a list of sets, for an indicator matrix another one. Where rows have
         several labels, a row gets those of a probability from a threshold on, and the likeliest in any case.
-        The threshold is that of the highest micro-F1 on training rows as if left out.
+        The threshold is that of the highest micro-F1 on rows that were left out.
         """
-        return self.predict_margins(self.decision_function(X))
-
-    def predict_margins(self, margins: Array) -> Any:
-        """`predict` for margins (n × n_bits) by `decision_function`."""
-        head = self.heads.class_margins()
-        if head.threshold is not None:
-            chosen = [np.flatnonzero(row) for row in predicted(head.proba(margins), head.threshold)]
+        P, threshold = self.predict_proba(X), self.class_model().spread.threshold
+        if threshold is not None:
+            chosen = [np.flatnonzero(row) for row in answered(P, threshold)]
             return self.form.give([tuple(self.classes_[own].tolist()) for own in chosen])
-        likeliest = self.classes_[np.argmax(margin_scores(margins, head.coef), axis=1)]
+        likeliest = self.classes_[P.argmax(axis=1)]
         return likeliest if self.form.kind == "labels" else self.form.give([(k,) for k in likeliest.tolist()])
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities (n × n_classes, float32) by the margins, calibrated for rows not trained on.
+        """Class probabilities (n × n_classes, float32), by rows that were left out.
 
         Where rows have several labels, each label has a probability of its own; else a row's sum to 1.
         """
-        return self.margin_proba(self.decision_function(X))
-
-    def margin_proba(self, margins: Array) -> Array:
-        """Class probabilities (n × n_classes, float32) of margins (n × n_bits) by `decision_function`."""
-        return self.heads.class_margins().proba(margins)
-
-    def code_proba(self, B: Array) -> Array:
-        """Class probabilities of codes (n × n_bits), for what only has one, by the second stage.
-
-        Bits are ±1, or between them where they are in doubt.
-        """
-        return probabilities(second_stage(B, self.class_coef_), self.heads.calibrate(), self.several)
+        margins = self.decision_function(X)
+        return np.exp(self.class_log_proba(np.asarray(X), margins)).astype(np.float32)
 
     # Files.
 
@@ -148,19 +144,26 @@ class HashFunctions(EncoderMixin):
 
     def entries(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Header and tensors of a file."""
-        kernel, head = self.kernel_, self.heads.class_margins()
+        kernel, model = self.kernel_, self.class_model()
+        spread = {
+            name: value for name, value in vars(model.spread).items() if name not in ("variances", "axes")
+        }
         header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header |= {"objective": vars(self.objective_), "form": vars(self.form), "several": self.several}
-        if head.threshold is not None:
-            header["threshold"] = head.threshold
+        header |= {"spread": spread, "prior": model.prior}
         tensors = {
             "mean": kernel.mean,
             "anchors": kernel.anchors,
             "anchor_classes": np.empty(0, int) if kernel.anchor_classes is None else kernel.anchor_classes,
             "bit_coef": self.bit_coef_,
             "class_coef": self.class_coef_,
-            "calibration": self.heads.calibrate(),
-            "class_margins": head.coef,
+            "class.variances": model.spread.variances,
+            "class.axes": model.spread.axes,
+            "class.flat": model.flat,
+            "class.counts": model.counts,
+            "class.sums": model.sums,
+            "class.sizes": model.sizes,
+            "class.words": model.words.astype(np.int8),
         }
         return header, tensors
 
@@ -171,20 +174,25 @@ class HashFunctions(EncoderMixin):
         kernel = KernelMap(
             tensors["mean"], tensors["anchors"], header.number("width"), header["kernel"], anchor_classes
         )
-        m, n_classes = len(bit_coef), len(classes)
+        m, n_classes, d = len(bit_coef), len(classes), int(header.number("n_features_in"))
+        n_sets = len(tensors["class.counts"])
         shapes: dict[str, tuple[int, ...]] = {
-            "mean": (int(header.number("n_features_in")),),
+            "mean": (d,),
             "bit_coef": (m, kernel.n_features_out),
             "class_coef": (n_classes, m + 1),
-            "calibration": (1 + n_classes,),
-            "class_margins": (n_classes, m + 1),
+            "class.variances": (d,),
+            "class.axes": (d, d),
+            "class.counts": (n_sets,),
+            "class.sums": (n_sets, d),
+            "class.sizes": (n_sets,),
+            "class.words": (n_sets, m),
         }
         if anchor_classes is not None:
             shapes["anchor_classes"] = (len(tensors["anchors"]),)
         modelfile.check_shapes(tensors, shapes)
-        several, threshold = header["several"], header.get("threshold")
-        if not isinstance(several, bool) or not (threshold is None or 0 <= threshold <= 1):
-            raise ValueError(f"several {several!r} or threshold {threshold!r} is not what save writes")
+        several = header["several"]
+        if not isinstance(several, bool):
+            raise ValueError(f"several {several!r} is not what save writes")
         terms = (header["objective"].number(name) for name in ("multiclass", "binary", "balance"))
         return cls(
             settings=Settings(**params),
@@ -195,5 +203,18 @@ class HashFunctions(EncoderMixin):
             objective_=Objective(*terms),
             form=Form.from_json(header["form"]),
             several=several,
-            heads=KnownHeads(tensors["calibration"], MarginHead(tensors["class_margins"], threshold)),
+            heads=KnownModel(_class_model(header, tensors, n_classes)),
         )
+
+
+def _class_model(header: Entries, tensors: Entries, n_classes: int) -> ClassModel:
+    """The class model of a file; what does not fit together is refused."""
+    flat, counts = tensors["class.flat"], tensors["class.counts"]
+    if counts.min(initial=1) < 1 or counts.sum() != len(flat) or set(flat.tolist()) != set(range(n_classes)):
+        raise tensors.wrong("class.flat", f"label sets of {n_classes} classes were expected")
+    names = ("shrinkage", "normal", "words", "normal_alone")
+    numbers = {name: header["spread"].number(name) for name in names}
+    threshold = header["spread"].get("threshold")
+    spread = Spread(tensors["class.variances"], tensors["class.axes"], **numbers, threshold=threshold)
+    sums, sizes, words = (tensors[f"class.{name}"] for name in ("sums", "sizes", "words"))
+    return ClassModel(spread, flat, counts, sums, sizes, words, header.number("prior"))

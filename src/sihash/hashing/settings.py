@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 LAM_PER_BIT = 1e8  # the paper's λ is this for every bit
 MOST_BITS = 4096
 CODEBOOKS = ("learned", "separated", "random")
+PRIORS = {"balanced": 0.0, "frequency": 1.0}
 # The SVMs of data that separate well have next to no loss, and their codes are done long before that is
 # exact: for the smoothed solver an objective counts at least this share of F(0) = C n. With tol = 0.006 mAP
 # on rows held out is then within 0.0015 of a tight solve on CIFAR-10, MNIST, Tiny-ImageNet-200 and CLINC150
@@ -42,7 +43,7 @@ class Settings:
     n_bits: int = 32
     n_anchors: int = 1000
     anchors: Literal["classes", "random"] | Array = "classes"
-    kernel: Literal["rbf", "linear", "rbf+linear"] = "rbf"
+    kernel: Literal["rbf", "linear", "rbf+linear"] = "rbf+linear"
     kernel_width: Literal["auto"] | float = "auto"
     C_x: float = 32.0
     C_b: float = 1e-3
@@ -52,6 +53,7 @@ class Settings:
     tol: float = 0.006
     solver: Literal["auto", "smooth", "ocas"] = "auto"
     codebook: Literal["learned", "separated", "random"] | Array = "learned"
+    prior: Literal["balanced", "frequency"] | float = 0.5
     training_rows: Budget = DEFAULT_BUDGET
     random_state: int | np.random.RandomState | None = None
     engine: Any = None
@@ -86,6 +88,8 @@ class Settings:
             raise ValueError(
                 f"codebook must be one of {', '.join(CODEBOOKS)}, or an array of words, got {s.codebook!r}."
             )
+        if s.prior not in PRIORS and (isinstance(s.prior, str | bool) or not 0 <= s.prior <= 1):
+            raise ValueError(f"prior must be 'balanced', 'frequency' or from 0 to 1, got {s.prior!r}.")
         s.training_rows = check_budget(s.training_rows)
         return s
 
@@ -95,6 +99,11 @@ class Settings:
     def lambda_(self) -> float:
         """λ of eq. 1."""
         return self.n_bits * LAM_PER_BIT if self.lam is None else self.lam
+
+    @property
+    def prior_exponent(self) -> float:
+        """How far the size of a class counts."""
+        return PRIORS[self.prior] if isinstance(self.prior, str) else self.prior
 
     @property
     def method(self) -> Method:

@@ -31,6 +31,7 @@ FEATURES = ("n_features_in_", "feature_names_in_")  # what scikit-learn notes of
 # Section 3.1 of the paper, for CIFAR-10; Cᵇ = 10⁻³ and λ = m · 10⁸ are the defaults too.
 PAPER: dict[str, Any] = {
     "anchors": "random",
+    "kernel": "rbf",
     "codebook": "random",
     "solver": "ocas",
     "C_x": 16.0,
@@ -99,6 +100,9 @@ class SIH(Settings, Hasher):
         The first words of the classes: separated words adapted to what the features can tell apart; random
         words improved until they are far apart and balanced; random words as in the paper; or an array in
         the order of ``classes_``. Rows may leave words of the last two kinds.
+    prior : float, "balanced" (0) or "frequency" (1)
+        How far class sizes count where classes are predicted and ranked: by n^prior. Queries that are spread
+        evenly over classes ask for 0, queries that come as the rows do for 1.
     training_rows : int or "all"
         Learn from at most about this many rows: a sample that keeps every class and stays fair as rows come
         and go. Of the other rows only the ids are kept.
@@ -160,7 +164,8 @@ class SIH(Settings, Hasher):
     def paper(cls, n_bits: int = 32, n_anchors: int = 1000, **params: Any) -> Self:
         """SIH as in the paper, for CIFAR-10; ``params`` override its settings.
 
-        Random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵, at most five rounds, all rows.
+        RBF features, random anchors and words, OCAS to a gap of 1 %, Cˣ = 16, γ = 10⁵, at most five rounds,
+        all rows.
         """
         return cls(n_bits, n_anchors, **PAPER | params)
 
@@ -313,14 +318,14 @@ class SIH(Settings, Hasher):
         return self.functions_._scores(X)
 
     def predict(self, X: Any) -> Any:
-        """The class that the margins of each row are likeliest to come from: `HashFunctions.predict`."""
-        margins = self.decision_function(X)
-        return self.functions_.predict_margins(margins)
+        """The likeliest class of each row: `HashFunctions.predict`."""
+        check_is_fitted(self)
+        return self.functions_.predict(self._check_rows(X))
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities (n × n_classes, float32), calibrated for rows that were not trained on."""
-        margins = self.decision_function(X)
-        return self.functions_.margin_proba(margins)
+        """Class probabilities (n × n_classes, float32), by rows that were left out."""
+        check_is_fitted(self)
+        return self.functions_.predict_proba(self._check_rows(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean accuracy of `predict`: the share of rows whose label, or set of labels, is that in ``y``."""

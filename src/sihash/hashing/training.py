@@ -11,7 +11,7 @@ import copy
 import os
 import warnings
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,16 @@ from sihash.engines import Engine
 from sihash.hashing import row_changes, training_file
 from sihash.hashing.anchor_columns import follow_classes
 from sihash.hashing.assignment import descend
-from sihash.hashing.calibration import calibrate, calibrate_labels, second_stage
-from sihash.hashing.class_probability import LeftOut, learn_class_margins, leave_out, margin_scores
+from sihash.hashing.class_model import ClassModel, Spread, fit_weights, sums_of
+from sihash.hashing.class_sample import joined
 from sihash.hashing.code_table import CodeTable
 from sihash.hashing.hash_functions import HashFunctions, Objective
-from sihash.hashing.label_probability import N_LABEL_ROWS, MarginHead, learn_label_head
+from sihash.hashing.rehearsal import Rehearsal, rehearse, sample
 from sihash.hashing.report import Report, Round
 from sihash.hashing.settings import Settings
 from sihash.hashing.training_sample import class_rates, in_sample
 from sihash.hashing.words import every_split_fits, first_words, learn_many_words, word_of_set
-from sihash.kernel import KernelMap, row_blocks
+from sihash.kernel import KernelMap, normalise, row_blocks
 from sihash.kernel_fit import fit_kernel_map
 from sihash.labels import NOT_LABELLED, Form, Labels, LabelSets, read_labels
 from sihash.svm import MulticlassSolution, Solution, solve_multiclass
@@ -42,10 +42,10 @@ from sihash.svm.certificate import Certificate, lower_bounds
 from sihash.svm.svm_state import RowCounter, SVMs
 from sihash.threads import start, team
 
-CALIBRATION_ROWS = 2000, 20, 10_000  # at least, per class, and at most: for a slope, and an offset per class
 SEVERAL_TOL = 0.05  # where rows have several labels: losses stay, and on GoEmotions 0.001 is lacking then
 CLASS_TOL = 0.01  # of the second stage at most: it is cheap, and on few rows weights of 0 are within 0.1
 FEW_ROWS = 50  # so few may all have different labels
+STALE_SPREAD = 0.1  # of the rows: when more came or went, what all classes share is found again
 LOOSE_TOL = 0.3  # of OCAS while codes move
 ROUNDING = 1e-5  # of a score, as a share of the length of the weights: some hundred times what float32 does
 
@@ -116,8 +116,10 @@ class Training:
         self.outside: dict[Hashable, int] = {}  # not learned from: ids and label sets (−1: no label)
         self.rates = np.empty(0)  # by class number: the share of its rows to learn from
         self.class_svm: MulticlassSolution | None = None
-        self.calibration: Array | None = None
-        self.margin_head: MarginHead | None = None
+        self.spread: Spread | None = None
+        self.n_since_spread = 0  # rows that came or went since
+        self.rehearsals: list[Rehearsal] = []  # by which it was found, if it was here
+        self._class_model: ClassModel | None = None
         self.scratch = np.nan, np.nan  # steps, and seconds per row, of the last fit from scratch
 
     def copy(self) -> Training:
@@ -128,7 +130,7 @@ class Training:
             draft.rng = copy.deepcopy(self.rng)
         draft.table, draft.sets = self.table.copy(), self.sets.copy()
         draft.labels, draft.key_of, draft.outside = list(self.labels), self.key_of.copy(), self.outside.copy()
-        draft.calibration = draft.margin_head = None
+        draft._class_model, draft.rehearsals = None, []
         return draft
 
     @property
@@ -160,7 +162,9 @@ class Training:
                 new = draft._take_change(change)
                 draft.report.n_removed = self.n_known + n_added - draft.n_known
             draft._learn(new)
-        draft._keep_probabilities(self)
+        draft.n_since_spread += draft.report.n_added + draft.report.n_removed
+        if draft.n_since_spread > STALE_SPREAD * len(draft.svms.rows):
+            draft.spread = None
         return draft
 
     def relearned(self) -> Training:
@@ -510,7 +514,10 @@ class Training:
         pairs = pairs[which]
         words, weights = self.table.words[pairs], self.table.counts[pairs] * shares
         losses = np.concatenate(
-            [_losses(second_stage(words[rows], W), own[rows]) for rows in row_blocks(len(pairs), 1024)]
+            [
+                _losses(words[rows].astype(np.float64) @ W[:, :-1].T + W[:, -1], own[rows])
+                for rows in row_blocks(len(pairs), 1024)
+            ]
         )
         return Objective(
             multiclass=s.lambda_ * (0.5 * float(np.sum(W * W)) + s.C_b * float(weights @ losses)),
@@ -590,94 +597,86 @@ class Training:
         order = np.argsort(keys)
         return packed[order], certain[order]
 
-    # Probabilities.
+    # Classes.
 
-    def calibrate(self) -> Array:
-        """Slope and offsets of the class probabilities, by the codes that the training rows hash to."""
-        if self.calibration is None:
-            assert self.class_svm is not None
-            rows = self.svms.rows
-            least, per_class, most = CALIBRATION_ROWS
-            every = max(1, len(rows) // min(most, max(least, per_class * len(self.live))))
-            sample = rows.map(_calibration_rows, self.svms.counter(), every)
-            H, y, pairs = (np.concatenate(column) for column in zip(*sample, strict=True))
-            T = second_stage(H, self.class_svm.W)
-            if self.several:
-                self.calibration = calibrate_labels(T, self._have(pairs))
-            else:
-                self.calibration = calibrate(T, self._positions()[y])
-        return self.calibration
+    def class_model(self) -> ClassModel:
+        """What sees classes in rows; made when it is first needed.
 
-    def _keep_probabilities(self, before: Training) -> None:
-        """Hash functions that did not move say of the same classes what they said before."""
-        if before.is_empty or self is before:
-            return
-        same = (
-            self.kernel is before.kernel
-            and self.several == before.several
-            and np.array_equal(self.live, before.live)
-            and np.array_equal(self.svms.W, before.svms.W)
-        )
-        if same:
-            self.margin_head = before.margin_head
-            assert self.class_svm is not None
-            assert before.class_svm is not None
-            if np.array_equal(self.class_svm.W, before.class_svm.W):
-                self.calibration = before.calibration
-
-    def _have(self, pairs: Array) -> Array:
-        """Which of the classes in use rows with these pairs have (bool)."""
-        return self.sets.membership(self.table.sets[pairs], self.live)
-
-    def class_margins(self) -> MarginHead:
-        """The head of the class probabilities of margins, made when it is first needed."""
-        if self.margin_head is None:
-            self.margin_head = self._learn_head()
-        return self.margin_head
-
-    def _learn_head(self) -> MarginHead:
-        if self.several:
-            sample = self._left_out(N_LABEL_ROWS)
-            return learn_label_head(sample.without_themselves(), self._have(sample.pairs))
-        return MarginHead(
-            learn_class_margins(
-                self.svms.rows,
-                self.svms.W,
-                self._positions(),
-                self.class_words(self.live),
-                self._leverage,
-                self.kernel.anchor_classes,
-            )
-        )
-
-    def _left_out(self, n: int) -> LeftOut:
-        """About ``n`` rows, to see their margins as if they had not been trained on."""
-        return leave_out(
-            self.svms.rows, self.svms.W, self._positions(), self._leverage, self.kernel.anchor_classes, n
-        )
-
-    def left_out_margins(self, n: int) -> tuple[list[Hashable], Array]:
-        """Ids of about ``n`` rows and their margins as they would be had they not been trained on.
-
-        An estimate from the leverage of each row, because margins of training rows are too optimistic.
+        Sums and sizes are those of the rows that there are. What all classes share is found on rehearsals,
+        and stays as long as few rows come or go.
         """
-        sample, ids = self._left_out(n), self.ids
-        places = np.searchsorted(np.fromiter(self.key_of.values(), dtype=np.int64), sample.keys)
-        return [ids[k] for k in places], sample.without_themselves()
+        if self._class_model is None:
+            with team():
+                if self.spread is None:
+                    self.spread, self.n_since_spread = self._find_spread(), 0
+                self._class_model = self._model_with(self.spread)
+        return self._class_model
 
-    def left_out_hits(self, n: int = 2000) -> tuple[Array, Array]:
-        """Places in ``live`` of the classes of about ``n`` rows, and whether they would be recognised.
+    def rehearsed_hits(self) -> list[tuple[Hashable, bool]]:
+        """The first label of the rows that asked for the class model, and whether they were recognised."""
+        label_of = dict(zip(self.ids, self.row_labels(), strict=True)) if self.rehearsals else {}
+        return [
+            (label_of[name][0], any(str(x) == str(found) for x in label_of[name]))
+            for each in self.rehearsals
+            for name, found in zip(each.asking.tolist(), each.likeliest, strict=True)
+        ]
 
-        By margins as they would be had the rows not been trained on. Rows with several labels count for their
-        primary class, and are recognised if their likeliest label is one of them.
-        """
-        sample = self._left_out(n)
-        scores = margin_scores(sample.without_themselves(), self.class_margins().coef)
-        return sample.y, self._have(sample.pairs)[np.arange(len(scores)), np.argmax(scores, axis=1)]
+    def unfitted_model(self) -> ClassModel:
+        """The class model with W of these rows, and weights that nothing was asked for."""
+        X, _, sets = self._sampled()
+        return self._model_with(self._spread_of(X, sets))
 
-    def _leverage(self, Phi: Array) -> Array:
-        """``C φᵀH⁻¹φ`` of rows of Φ: how far a row moves its own score."""
-        return self.svms.C * np.sum(self.svms.current_gram().half_solve(Phi) ** 2, axis=0)
+    def _find_spread(self) -> Spread:
+        X, keys, sets = self._sampled()
+        names = [tuple(self.labels[k] for k in self.sets.members[s]) for s in sets.tolist()]
+        self.rehearsals = list(rehearse(self.settings, self.kernel.width, X, names))
+        whole = self._spread_of(X, sets)
+        if not self.rehearsals:
+            return whole
+        asked = [each.asked(X, names) for each in self.rehearsals]
+        found = fit_weights(asked, self.several)
+        id_of = {key: name for name, key in self.key_of.items()}
+        ids = label_values.object_array([id_of[key] for key in keys.tolist()])
+        self.rehearsals = [
+            each.with_spread(found).answering(ids, own)
+            for each, own in zip(self.rehearsals, asked, strict=True)
+        ]
+        return replace(found, variances=whole.variances, axes=whole.axes)
+
+    def _spread_of(self, X: Array, sets: Array) -> Spread:
+        Z = normalise(X, self.kernel.mean.astype(np.float32))
+        return Spread.of_rows(Z, np.unique(sets, return_inverse=True)[1])
+
+    def _sampled(self) -> tuple[Array, Array, Array]:
+        """Vectors, keys and label sets of the rows that rehearsals are made of, in the order of keys."""
+        keys, sets = joined(self.svms.rows.map(_keys_and_sets, self.table.sets))
+        order = np.argsort(keys)
+        keys, sets = keys[order], sets[order]
+        chosen = sample(keys, np.unique(sets, return_inverse=True)[1])
+        X, found = joined(self.svms.rows.map(_vectors_of, keys[chosen]))
+        return X[np.argsort(found)], keys[chosen], sets[chosen]
+
+    def _model_with(self, spread: Spread) -> ClassModel:
+        """The class model by the sums and sizes of all rows."""
+        live = self.table.live()
+        sets = np.unique(self.table.sets[live])
+        place = np.full(len(self.sets.members), -1)
+        place[sets] = np.arange(len(sets))
+        sums, sizes = np.zeros((len(sets), len(self.kernel.mean))), np.zeros(len(sets))
+        mean = self.kernel.mean.astype(np.float32)
+        for present, part, n in self.svms.rows.map(_set_sums, place[self.table.sets], mean):
+            sums[present] += part
+            sizes[present] += n
+        which, classes, _ = self.sets.explode(sets)
+        return ClassModel(
+            spread=spread,
+            flat=self._positions()[classes],
+            counts=np.bincount(which, minlength=len(sets)),
+            sums=sums,
+            sizes=sizes,
+            words=self.table.main_words(sets),
+            prior=self.settings.prior_exponent,
+        )
 
 
 def _losses(scores: Array, own: Array) -> Array:
@@ -717,6 +716,16 @@ def _hashes(block: Block, counter: RowCounter, doubt: Array) -> tuple[Array, Arr
     return codes.pack(codes.sign(scores)), np.all(np.abs(scores) > doubt, axis=1), block["key"]
 
 
-def _calibration_rows(block: Block, counter: RowCounter, every: int) -> tuple[Array, Array, Array]:
-    some = slice(None, None, every)
-    return codes.sign(counter.scores(block, some)), block["y"][some], block["pair"][some]
+def _keys_and_sets(block: Block, sets: Array) -> tuple[Array, Array]:
+    return block["key"].copy(), sets[block["pair"]]
+
+
+def _vectors_of(block: Block, keys: Array) -> tuple[Array, Array]:
+    rows = np.flatnonzero(np.isin(block["key"], keys))
+    return block["X"][rows], block["key"][rows]
+
+
+def _set_sums(block: Block, place: Array, mean: Array) -> tuple[Array, Array, Array]:
+    """Places of the label sets in a block, the sums of their rows, and how many there are."""
+    present, own = np.unique(place[block["pair"]], return_inverse=True)
+    return present, *sums_of(normalise(block["X"], mean), own, len(present))

@@ -61,6 +61,7 @@ def entries(training: Training, vectors: bool) -> tuple[dict[str, Any], dict[str
         "blocks": rows.map(_size),
         "solved": [training.settings.method, training.settings.C_x],
         "scratch": list(training.scratch),
+        "n_since_spread": training.n_since_spread,
     }
     kept = ("X", "y", "key") if vectors else ("y", "key")
     tensors = {f"rows.{name}": rows.column(name) for name in kept}
@@ -199,6 +200,6 @@ class StoredTraining:
         training.outside = dict(zip(outside, tensors["outside"].tolist(), strict=True))
         steps, seconds = header.list("scratch")
         training.scratch = float(steps), float(seconds)
-        training.calibration = functions.heads.calibrate()
-        training.margin_head = functions.heads.class_margins()
+        training.spread = functions.class_model().spread
+        training.n_since_spread = int(header.number("n_since_spread"))
         return training

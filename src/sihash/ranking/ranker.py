@@ -1,10 +1,7 @@
 """Two stages: codes find candidates, then what is known of them puts them in order.
 
 - ``combined``, the default: by the score of `sihash.ranking.score`.
-- ``label``: by the probability that item and query are of one class, by the query's margins; by votes for
-  classes that came since the last update.
 - ``vector``: by the cosine between the centred vectors.
-- ``asymmetric``: by Σ_j tanh(margin_j) · b_j, the query's real margins against the item's bits.
 - ``hamming``: by the distance between the codes.
 
 Ties go to the larger cosine, then by a hash of the id. Nothing depends on the order in which items came:
@@ -33,16 +30,16 @@ from sihash.ranking.score import (
     familiarity,
     label_scores,
     votes,
-    with_new_classes,
 )
 from sihash.ranking.sketch import Sketcher
 from sihash.splitmix import mixed
 
-Rank = Literal["combined", "label", "vector", "asymmetric", "hamming"]
+Rank = Literal["combined", "hamming", "vector"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 DEFAULT: Rank = "combined"
 N_CANDIDATES = 500  # at least; from 300 to 3,000 P@1 and P@10 are the same within 0.005
 PER_ANSWER = 2  # candidates for every answer, where many answers are asked for
+LIKELIEST, FEW_ITEMS = 8, 50  # classes whose items are candidates wherever their codes lie, if they are few
 
 
 @dataclass(frozen=True)
@@ -86,20 +83,21 @@ class Ranker:
     ``index`` holds the learned codes, ``near`` codes followed by sketches; ``near`` is None where the index
     is on a server, and the codes alone find candidates then. What is known of items comes by their ids:
     ``codes_of`` (packed), ``sketches_of`` (packed), ``labels_of`` (positions in the probabilities; classes
-    that are not learned yet come last), ``cosines_of`` (given a query vector and ids). ``n_classes`` counts
-    both kinds. ``margin_proba`` gives class probabilities of margins, ``code_proba`` of ±1 codes.
+    that are not learned yet come last), ``vectors_of``, ``cosines_of`` (given a query vector and ids).
+    ``class_log_proba`` gives log p (n × n_classes) of vectors and margins, ``items_of`` the ids of items that
+    have a class, by its position.
     """
 
     index: CodeIndex
     near: CodeIndex | None
     sketcher: Sketcher
     weights: Weights
-    margin_proba: Callable[[Array], Array]
-    code_proba: Callable[[Array], Array]
+    class_log_proba: Callable[[Array, Array], Array]
     codes_of: Callable[[Array], Array]
     sketches_of: Callable[[Array], Array]
     labels_of: Callable[[Array], ItemLabels]
-    n_classes: Callable[[], int]
+    items_of: Callable[[int], Array]
+    vectors_of: Callable[[Array], Array]
     cosines_of: Callable[[Array, Array], Array]
 
     def nearest(self, rank: Rank, query: Query, k: int, allowed: Array | None = None) -> Found:
@@ -127,18 +125,14 @@ class Ranker:
     def reasons(self, rank: Rank, query: Query, found: Found, allowed: Array | None = None) -> Reasons:
         """Why a ranking found what it did.
 
-        Classes are as likely as its scores have them, or by the margins alone: where it does not ask for
+        Classes are as likely as its scores have them, or by the class model alone: where it does not ask for
         classes, and where only ``allowed`` items had a vote on them.
         """
         cosines = self.cosines_of(query.vector, found.ids)
         if rank == "combined" and allowed is None:
-            log_same = np.where(cosines >= SAME, 0, found.scores - cosines)
-        elif rank == "label":
-            log_same = found.scores
+            log_same = np.where(cosines >= SAME, 0, found.scores - 1 + self.weights.vector * (1 - cosines))
         else:
-            no_votes = np.full(self.n_classes(), 1 / self.n_classes())
-            log_p = with_new_classes(self.log_proba(query.margins[None])[0], no_votes)
-            log_same = label_scores(log_p, self.known_of(query, found.ids))
+            log_same = label_scores(self.log_proba(query), self.known_of(query, found.ids))
         pulls = np.tanh(query.margins)
         agreement = unpack(self.codes_of(found.ids), len(pulls)) @ pulls
         return Reasons(
@@ -153,12 +147,22 @@ class Ranker:
         return ids[ids != query.own]
 
     def _candidates(self, query: Query, n: int, at_least: int, allowed: Array | None) -> Array:
-        """About ``n`` ids that are near by code and sketch; all of those at one distance, or none."""
+        """About ``n`` ids that are near by code and sketch, and the items of likely classes that have few.
+
+        All of those at one distance, or none.
+        """
         code = _code(query.margins)
         if self.near is None:
-            return _whole_rings(self.index, code, n, at_least, allowed)
-        both = np.concatenate([code, self.sketcher(query.vector[None])], axis=1)
-        return _whole_rings(self.near, both, n, at_least, allowed)
+            near = _whole_rings(self.index, code, n, at_least, allowed)
+        else:
+            both = np.concatenate([code, self.sketcher(query.vector[None])], axis=1)
+            near = _whole_rings(self.near, both, n, at_least, allowed)
+        log_p = self.log_proba(query)
+        likeliest = np.argpartition(-log_p, min(LIKELIEST, len(log_p)) - 1)[:LIKELIEST]
+        of_class = [ids for k in likeliest.tolist() if len(ids := self.items_of(k)) <= FEW_ITEMS]
+        more = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *of_class]))
+        more = more if allowed is None else np.intersect1d(more, allowed)
+        return np.union1d(near, more) if len(more) else near
 
     def _nearest_codes(self, query: Query, k: int, allowed: Array | None) -> Array:
         """Ids of the k nearest codes; of those that tie at the last places, the ones nearest by sketch."""
@@ -184,50 +188,42 @@ class Ranker:
         """What the score needs to know of some items."""
         labels = self.labels_of(ids)
         unlabelled = ids[labels.counts == 0]
-        by_code = np.empty((0, 0))
+        guessed = np.empty((0, 0))
         if len(unlabelled):
-            # As in `_by_code`: those of one code must tie, however a product rounds.
-            distinct, which = np.unique(self.codes_of(unlabelled), axis=0, return_inverse=True)
-            by_code = self.code_proba(unpack(distinct, len(query.margins)))[which.reshape(-1)]
-        return Candidates(self.cosines_of(query.vector, ids), labels, by_code)
+            bits = unpack(self.codes_of(unlabelled), len(query.margins))
+            guessed = np.exp(self.class_log_proba(self.vectors_of(unlabelled), bits))
+        return Candidates(self.cosines_of(query.vector, ids), labels, guessed)
 
-    def log_proba(self, margins: Array) -> Array:
-        """log p of queries by their margins (n × n_bits), for the classes that are learned."""
-        return np.log(np.maximum(self.margin_proba(margins), SMALLEST))
+    def log_proba(self, query: Query) -> Array:
+        """log p (n_classes,) of the class model."""
+        return self.class_log_proba(query.vector[None], query.margins[None])[0]
 
     def _ordered(self, rank: Rank, query: Query, ids: Array) -> Found:
         """Ids in the order of a ranking."""
         ids = ids[ids != query.own]
-        if rank in ("combined", "label"):
+        if rank == "combined":
             known = self.known_of(query, ids)
-            cosines, scores = known.cosines, self._by_class(rank, query, known)
+            cosines = known.cosines
+            scores = combined_scores(self._log_r(query, known), known, self.weights.vector)
         else:
             cosines = self.cosines_of(query.vector, ids)
-            scores = cosines if rank == "vector" else self._by_code(rank, query, ids)
+            scores = cosines if rank == "vector" else self._by_code(query, ids)
         order = np.lexsort((mixed(ids), -cosines, -scores))
         familiar = familiarity(scores) >= self.weights.familiar_from if rank == "combined" else None
         return Found(ids[order], scores[order].astype(np.float32), familiar)
 
-    def _by_class(self, rank: Rank, query: Query, known: Candidates) -> Array:
-        log_r = self._class_log_proba(rank, query, known)
-        return label_scores(log_r, known) if rank == "label" else combined_scores(log_r, known)
+    def log_r(self, query: Query) -> Array:
+        """log r (n_classes,): which class a query is of."""
+        return self._log_r(query, self.known_of(query, self.candidates(query)))
 
-    def class_log_proba(self, rank: Rank, query: Query) -> Array:
-        """log r (n_classes,), with rank ``label`` log p: which class a query is of."""
-        return self._class_log_proba(rank, query, self.known_of(query, self.candidates(query)))
+    def _log_r(self, query: Query, known: Candidates) -> Array:
+        log_p = self.log_proba(query)
+        share = votes(known, len(log_p), self.weights.sharpness)
+        return class_log_probabilities(log_p, share, self.weights)
 
-    def _class_log_proba(self, rank: Rank, query: Query, known: Candidates) -> Array:
-        share = votes(known, self.n_classes(), self.weights.sharpness)
-        log_p = with_new_classes(self.log_proba(query.margins[None])[0], share)
-        return log_p if rank == "label" else class_log_probabilities(log_p, share, self.weights)
-
-    def _by_code(self, rank: Rank, query: Query, ids: Array) -> Array:
-        stored = self.codes_of(ids)
-        if rank == "hamming":
-            return -np.bitwise_count(stored ^ _code(query.margins)).sum(axis=1, dtype=np.int64).astype(float)
-        # A score per code, not per item: a product may round equal rows differently, which breaks ties.
-        distinct, which = np.unique(stored, axis=0, return_inverse=True)
-        return (unpack(distinct, len(query.margins)) @ np.tanh(query.margins))[which.reshape(-1)]
+    def _by_code(self, query: Query, ids: Array) -> Array:
+        differ = self.codes_of(ids) ^ _code(query.margins)
+        return -np.bitwise_count(differ).sum(axis=1, dtype=np.int64).astype(float)
 
 
 def _code(margins: Array) -> Array:

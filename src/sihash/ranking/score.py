@@ -1,20 +1,18 @@
 """The score of an item for a query: how likely they are of one class, and how near their vectors are.
 
-    score(q, i) = log Σ_k r_k · π_ik + cos(q, i)
+    score(q, i) = log Σ_k r_k · π_ik + 1 − w (1 − cos(q, i))
 
 ``cos`` is the cosine between the centred vectors. ``π_i`` says which class the item is of: for certain where
-it has a label, by its code where it has none; of an item with several labels π is 1 for each of them, and the
-sum is the probability that it has the query's class. ``r`` says which class the query is of:
+it has a label, by the class model where it has none; of an item with several labels π is 1 for each of them,
+and the sum is the probability that it has the query's class. ``r`` says which class the query is of:
 
     r_k ∝ p_k^a · (v_k + ε)^b,    v_k ∝ mean of exp(τ cos(q, i)) over the nearest 5 candidates i of class k
 
-where ``p`` are the class probabilities by the query's margins and ``v`` the votes of the candidates. Margins
-know what tells classes apart; labels of the nearest items know the exceptions. A class is heard through its
-nearest few, not through all, so that a large one does not outvote a small one by its size. Of classes that
-came since the last update the margins know nothing: votes say how likely each of them is, p_k = v_k, and
-margins share out what is left among the classes that are learned.
-``a``, ``b`` and ``τ`` (`Weights`) are found on rows that the hash functions were not trained on
-(`sihash.ranking.weights`).
+where ``p`` are the probabilities of the class model (`sihash.hashing.class_model`) and ``v`` the votes of the
+candidates. The model knows what tells classes apart; labels of the nearest items know the exceptions. A class
+is heard through its nearest few, not through all, so that a large one does not outvote a small one.
+Where classes are right, cosine only orders within them; where they carry little, ``w`` lets near items win.
+``a``, ``b``, ``τ`` and ``w`` (`Weights`) are found on rows that neither had seen (`sihash.ranking.weights`).
 
 An item whose vector is the query's own is of its class for certain. Its score is 1, which no other reaches.
 """
@@ -38,16 +36,17 @@ SAME = 1 - 1e-9  # a cosine from which on two vectors are one, but for rounding
 
 @dataclass(frozen=True)
 class Weights:
-    """What the margins (a) and the votes (b) count, and how much more the near ones of the voters (τ).
+    """What the class model (a), the votes (b) and the vector (w) count, and how much the nearest voters (τ).
 
     A query whose best candidates score less than ``familiar_from`` on the average looks like none of the
     classes; ``n_rows`` rows were asked to find these numbers, of which ``refused`` (a share) look so
     although they do belong to one.
     """
 
-    margins: float = 1.0
+    model: float = 1.0
     votes: float = 0.5
     sharpness: float = 30.0
+    vector: float = 1.0
     familiar_from: float = -1e6  # below every score
     refused: float = 0.0
     n_rows: int = 0
@@ -93,27 +92,27 @@ class Candidates:
     """What is known of the candidates for one query.
 
     ``cosines`` (n,) to the query; ``labels``, their classes, those that the hash functions know first;
-    ``by_code`` (number of items without a label × number of these classes), class probabilities by the code.
+    ``guessed`` (number of items without a label × number of classes), probabilities by the class model.
     """
 
     cosines: Array
     labels: ItemLabels
-    by_code: Array
+    guessed: Array
 
 
 def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
     """v (n_classes,), which sums up to 1.
 
-    An item votes for each of its labels. One without a label votes for the class that its code is likeliest
-    of, as far as that is sure.
+    An item votes for each of its labels. One without a label votes for the class that it is likeliest of, as
+    far as that is sure.
     """
     if not len(found.cosines):
         return np.full(n_classes, 1 / n_classes)
     every = np.exp(sharpness * (found.cosines - found.cosines.max()))
     classes, weight = found.labels.flat, every[found.labels.items]
-    if len(found.by_code):
-        classes = np.concatenate([classes, found.by_code.argmax(axis=1)])
-        unsure = every[found.labels.counts == 0] * found.by_code.max(axis=1)
+    if len(found.guessed):
+        classes = np.concatenate([classes, found.guessed.argmax(axis=1)])
+        unsure = every[found.labels.counts == 0] * found.guessed.max(axis=1)
         weight = np.concatenate([weight, unsure])
     order = np.lexsort((-weight, classes))
     classes, weight = classes[order], weight[order]
@@ -123,16 +122,10 @@ def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
     return means / means.sum()
 
 
-def with_new_classes(log_p: Array, share: Array) -> Array:
-    """log p of one query for all classes: by margins, given that it is of a learned one, then by votes."""
-    learned, new = np.split(share, [len(log_p)])
-    return np.concatenate([log_p + np.log(max(learned.sum(), FLOOR)), np.log(np.maximum(new, SMALLEST))])
-
-
 def class_log_probabilities(log_p: Array, share: Array, weights: Weights) -> Array:
     """log r of one query (n_classes,) or several (n × n_classes), from log p and the votes."""
-    mixed = weights.margins * log_p + weights.votes * np.log(share + FLOOR)
-    return log_softmax(mixed, axis=-1)
+    mixed = weights.model * log_p + weights.votes * np.log(share + FLOOR)
+    return log_softmax(mixed)
 
 
 def label_scores(log_r: Array, found: Candidates) -> Array:
@@ -140,16 +133,17 @@ def label_scores(log_r: Array, found: Candidates) -> Array:
     scores = np.empty(len(found.cosines))
     labelled = found.labels.counts > 0
     scores[labelled] = found.labels.log_sums(log_r)
-    if len(found.by_code):
-        learned = log_r[: found.by_code.shape[1]]
-        scores[~labelled] = np.log((found.by_code * np.exp(learned)).sum(axis=1) + np.finfo(float).tiny)
+    if len(found.guessed):
+        scores[~labelled] = np.log(found.guessed @ np.exp(log_r) + np.finfo(float).tiny)
     return np.minimum(scores, 0)
 
 
-def combined_scores(log_r: Array, found: Candidates) -> Array:
+def combined_scores(log_r: Array, found: Candidates, vector: float) -> Array:
     """The score at the top of this file, for every candidate."""
     same = found.cosines >= SAME
-    return np.where(same, 1.0, label_scores(log_r, found) + np.minimum(found.cosines, SAME))
+    return np.where(
+        same, 1.0, label_scores(log_r, found) + 1 - vector * (1 - np.minimum(found.cosines, SAME))
+    )
 
 
 def familiarity(scores: Array) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,28 @@ from sihash.checks import check_count
 from sihash.codes import hamming, pack, sign, unpack
 from sihash.database import searching
 from sihash.database.answers import ClassEvaluation, Evaluation, LabelSet
+from sihash.database.ranking import by_vectors, rehearsed
 from sihash.database.snapshot import Snapshot
 from sihash.database.updating import training_ids
 from sihash.evaluation.ranked import RankedScores, RankedTally, ranked_scores, relevant_to
-from sihash.ranking import Rank
+from sihash.hashing.rehearsal import as_they_come, rehearse
+from sihash.ranking import Rank, Ranker
 from sihash.ranking.ranker import Query
-from sihash.store import files
 from sihash.store.errors import DatabaseError
 from sihash.store.labels import LabelTable
+from sihash.store.segments import Places
 from sihash.threads import map_threads
 
 ENOUGH_UNSEEN = 100  # items that were not learned from: then they alone ask
-ASKING_SHARE = 5  # at most one item of this many is a query: the alternatives have to learn from the others
+ASKING_SHARE = 5  # at most one item of this many is a query: what answers has to be learned from the others
+ENOUGH_ASKING = 500  # queries: with so many at hand, one item of ten is enough
 JUDGED_HITS = 10  # hits that a search is judged by
 TIE = 1e-4  # what a cosine counts where scores tie
 
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Items that answer, and queries that ask them: vectors, margins, and which item each is (−1: none).
+    """Items that answer by a ``ranker``, and queries: vectors, margins, and which item each is (−1: none).
 
     ``y`` and ``labels`` are the places of labels in the database's table, −1 for a query whose label no item
     has; where some have several labels, both are indicators (bool, a column a label).
@@ -46,6 +48,8 @@ class EvaluationSet:
     labels: Array
     own: Array
     note: str
+    ranker: Ranker
+    places: Places
 
 
 def check_limits(max_queries: int, max_items: int | None) -> None:
@@ -69,28 +73,56 @@ def ask(
     if not len(ids):
         raise DatabaseError("Nothing to evaluate: no item has a label.")
     notes: list[str] = []
+    asking = np.empty(0, dtype=np.int64)
     if given is None:
-        asking, margins, note = _asking_items(root, snapshot, ids, max_queries)
-        notes.append(note)
-    else:
-        asking, margins = np.empty(0, dtype=np.int64), np.empty((0, snapshot.n_bits))
+        most = min(max_queries, max(1, len(ids) // ASKING_SHARE))
+        unseen = np.setdiff1d(ids, training_ids(root, snapshot.catalogue, snapshot.version))
+        if len(unseen) < ENOUGH_UNSEEN:
+            return _rehearsal(snapshot, ids, numbers, min(most, max(ENOUGH_ASKING, len(ids) // 10)))
+        asking = unseen[_sample(len(unseen), most)]
+        notes.append("The queries are items of the collection that the hash functions did not learn from.")
     if max_items is not None and len(ids) > max_items:
         notes.append(f"A sample of {max_items:,} of the {len(ids):,} labelled items answers.")
         some = np.union1d(_sample(len(ids), max_items), np.searchsorted(ids, asking))
         ids, numbers = ids[some], numbers[some]
-    X = snapshot.vectors(ids)
+    X, answering = snapshot.vectors(ids), (snapshot.ranker, snapshot.places)
     if given is None:
         own = np.searchsorted(ids, asking)
         y = _places(snapshot.classes, numbers)
-        return EvaluationSet(ids, X, y, X[own], margins, y[own], own, " ".join(notes))
+        margins = searching.margins(snapshot, X[own])
+        return EvaluationSet(ids, X, y, X[own], margins, y[own], own, " ".join(notes), *answering)
     vectors, names = given
     if len(vectors) > max_queries:
         notes.append(f"A sample of {max_queries:,} of the {len(vectors):,} queries was asked.")
     some = _sample(len(vectors), max_queries)
     y, labels = _with_queries(snapshot.classes, numbers, [names[place] for place in some])
     queries = searching.fitting(snapshot, vectors)[some]
-    margins = searching.margins(snapshot, queries)
-    return EvaluationSet(ids, X, y, queries, margins, labels, np.full(len(some), -1), " ".join(notes))
+    margins, nobody = searching.margins(snapshot, queries), np.full(len(some), -1)
+    return EvaluationSet(ids, X, y, queries, margins, labels, nobody, " ".join(notes), *answering)
+
+
+def _rehearsal(snapshot: Snapshot, ids: Array, numbers: Array, n: int) -> EvaluationSet:
+    """``n`` items ask all others, from which hash functions and class statistics are made again."""
+    hasher, labels = snapshot.hasher, [snapshot.classes[k] for k in numbers.tolist()]
+    X = snapshot.vectors(ids)
+    divisions = [as_they_come(labels, n)]
+    found = next(iter(rehearse(hasher.settings, hasher.kernel_.width, X, labels, divisions)), None)
+    if found is None:
+        raise DatabaseError("Nothing to evaluate by: every item is the only one of its class; give queries.")
+    found = found.with_spread(hasher.class_model().spread)
+    kept, queries = ids[found.kept], X[found.asking]
+    world = snapshot.places.only(kept, X[found.kept])
+    ranker = rehearsed(found, snapshot.sketcher, snapshot.weights, world, snapshot.classes)
+    margins = found.functions.decision_function(queries)
+    y = _places(snapshot.classes, numbers)
+    note = (
+        f"{len(queries):,} items asked a collection without them: hash functions and class statistics were "
+        "made again from the others."
+    )
+    nobody = np.full(len(queries), -1)
+    return EvaluationSet(
+        kept, X[found.kept], y[found.kept], queries, margins, y[found.asking], nobody, note, ranker, world
+    )
 
 
 def _places(table: LabelTable, numbers: Array) -> Array:
@@ -109,30 +141,6 @@ def _with_queries(table: LabelTable, numbers: Array, asked: list[LabelSet]) -> t
     for row, own in zip(labels, places, strict=True):
         row[[place for place in own if place >= 0]] = True
     return table.indicators(numbers), labels
-
-
-def _asking_items(root: Path, snapshot: Snapshot, ids: Array, most: int) -> tuple[Array, Array, str]:
-    """Ids of items to ask with, their margins, and what to know about them.
-
-    Items that were not learned from, where there are enough. Else some that were, with the margins that they
-    would have had otherwise, as estimated when the hash functions were learned.
-    """
-    most = min(most, max(1, len(ids) // ASKING_SHARE))
-    unseen = np.setdiff1d(ids, training_ids(root, snapshot.catalogue, snapshot.version))
-    if len(unseen) >= ENOUGH_UNSEEN:
-        asking = unseen[_sample(len(unseen), most)]
-        note = "The queries are items of the collection that the hash functions did not learn from."
-        return asking, searching.margins(snapshot, snapshot.vectors(asking)), note
-    left_out = files.load_array(root, snapshot.catalogue.file_of_version("left-out", snapshot.version))
-    left_out = left_out[np.isin(left_out["id"], ids)]
-    left_out = np.sort(left_out[_sample(len(left_out), most)], order="id")
-    if not len(left_out):
-        raise DatabaseError("Nothing to evaluate by: none of the items learned from is left; give queries.")
-    note = (
-        "The queries are training items, with margins estimated as if they had not been trained on. For a "
-        "stricter test, give queries that the database has never seen."
-    )
-    return left_out["id"], left_out["margins"], note
 
 
 def _sample(n: int, most: int) -> Array:
@@ -157,8 +165,8 @@ def queries_of(asked: EvaluationSet) -> list[Query]:
 
 def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedScores:
     """By the searches themselves."""
-    allowed = None if len(asked.ids) == snapshot.n_items else asked.ids
-    ranker = snapshot.exact_ranker if rank == "vector" else snapshot.ranker  # as a search does
+    ranker = by_vectors(asked.ranker, asked.places) if rank == "vector" else asked.ranker  # as a search does
+    allowed = None if len(asked.ids) == len(ranker.index) else asked.ids
     found = map_threads(lambda query: ranker.nearest(rank, query, JUDGED_HITS, allowed), queries_of(asked))
     relevant = np.zeros((len(found), JUDGED_HITS), dtype=bool)
     for row, each, label in zip(relevant, found, asked.labels, strict=True):
@@ -173,38 +181,30 @@ def _first_hits(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> RankedS
 
 def _all_scores(snapshot: Snapshot, asked: EvaluationSet, rank: Rank) -> Any:
     """A function from places of queries to their scores for all items that answer."""
-    ranker, mean = snapshot.ranker, snapshot.sketcher.mean
+    ranker, mean = asked.ranker, snapshot.sketcher.mean
     Z, Q = _directions(asked.X - mean), _directions(asked.queries - mean)
-    own_labels = ranker.labels_of(asked.ids)
-    codes, n_bits = snapshot.codes(asked.ids), snapshot.n_bits
-    if rank in ("combined", "label"):
-        log_r = np.array(map_threads(partial(ranker.class_log_proba, rank), queries_of(asked)))
-
-    labelled = own_labels.counts > 0
-    unlabelled = asked.ids[~labelled]  # their codes speak for them
-    by_code = np.empty((0, 1))
-    if len(unlabelled):
-        by_code = snapshot.hasher.code_proba(unpack(snapshot.codes(unlabelled), n_bits))
+    codes = ranker.codes_of(asked.ids)
+    if rank == "combined":
+        labels, vector = ranker.labels_of(asked.ids), ranker.weights.vector
+        log_r = np.array(map_threads(ranker.log_r, queries_of(asked)))
+        none = labels.counts == 0
+        guessed = np.empty((0, log_r.shape[1]))
+        if none.any():
+            guessed = np.exp(ranker.class_log_proba(asked.X[none], unpack(codes[none], snapshot.n_bits)))
 
     def by_class(log_p: Array) -> Array:
-        of_labels = own_labels.log_sums(log_p)
-        if not len(unlabelled):
-            return of_labels
-        out = np.empty((len(log_p), len(labelled)))
-        out[:, labelled] = of_labels
-        learned = np.exp(log_p[:, : by_code.shape[1]])
-        out[:, ~labelled] = np.log(learned @ by_code.T + np.finfo(float).tiny)
+        out = np.empty((len(log_p), len(labels.counts)))
+        out[:, ~none] = labels.log_sums(log_p)
+        out[:, none] = np.log(np.exp(log_p) @ guessed.T + np.finfo(float).tiny)
         return out
 
     def scores(places: Array) -> Array:
         cosines = Q[places] @ Z.T
-        if rank in ("combined", "label"):
-            return by_class(log_r[places]) + (cosines if rank == "combined" else TIE * cosines)
+        if rank == "combined":
+            return by_class(log_r[places]) + vector * cosines
         if rank == "vector":
             return cosines
-        if rank == "hamming":
-            return TIE * cosines - hamming(pack(sign(asked.margins[places])), codes)
-        return np.tanh(asked.margins[places]) @ unpack(codes, n_bits).T + TIE * cosines
+        return TIE * cosines - hamming(pack(sign(asked.margins[places])), codes)
 
     return scores
 

@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from sihash.database import DatabaseBusy
 from sihash.pages import render
 from sihash.server.models import Health, Ready
 from sihash.server.openapi import NEEDS_TOKEN, problems
@@ -18,7 +19,7 @@ from sihash.server.service import service_of
 from sihash.store.backup import archived
 
 TAR = "application/x-tar"
-ARCHIVE = {**problems(503), 200: {"content": {TAR: {}}, "description": "A tar archive"}}
+ARCHIVE = {**problems(409), 200: {"content": {TAR: {}}, "description": "A tar archive"}}
 router = APIRouter(tags=["maintenance"])
 METRICS = {200: {"content": {"text/plain": {}}, "description": "Prometheus' text format"}}
 
@@ -42,7 +43,10 @@ async def backup(request: Request) -> Response:
 
     Items can be added and removed meanwhile; an update waits.
     """
-    return await asyncio.to_thread(ArchiveResponse, Path(service_of(request).settings.database))
+    try:
+        return await asyncio.to_thread(ArchiveResponse, Path(service_of(request).settings.database))
+    except DatabaseBusy:
+        raise HTTPException(409, "An update or another backup is running; wait until it is done.") from None
 
 
 class ArchiveResponse(StreamingResponse):
