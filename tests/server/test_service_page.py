@@ -533,7 +533,7 @@ def test_quality_shows_the_table_and_the_advice(page, service):
     assert names[:4] == ["sihash", "cosine", "sign bits", "sign bits, rescored"]
     assert page.locator("#alternatives tr.own td").first.inner_text().endswith((" kB", " bytes"))
     assert "sihash" in page.inner_text("#advice")
-    assert "as if they had not been" in page.inner_text("#quality-note")
+    assert "asked a collection without them" in page.inner_text("#quality-note")
 
 
 # The doctor.
