@@ -376,14 +376,14 @@ class TestLooking:
         code, data, _ = invoke("evaluate", place / "db", "--json")
         with Database(place / "db") as database:
             assert data["mAP"] == database.evaluate().mAP
-        assert (code, data["n_queries"], data["n_items"]) == (0, 4, 24)
-        assert "as if they had not been" in data["note"]
+        assert (code, data["n_queries"], data["n_items"]) == (0, 4, 20)
+        assert "asked a collection without them" in data["note"]
         write_images(place / "held out", {60: "dark", 200: "light"}, 2, 5)
         code, data, _ = invoke("evaluate", place / "db", "--queries", place / "held out", "--json")
         assert (code, data["n_queries"], data["n_items"]) == (0, 4, 24)
         assert {each["label"] for each in data["classes"]} == {"dark", "light"}
         told = invoke("evaluate", place / "db", "--against")[1]
-        for words in ("P@1", "mAP", "cosine", "LDA's label", "as if they had not been"):
+        for words in ("P@1", "mAP", "cosine", "LDA's label", "asked a collection without"):
             assert words in told
 
     def test_evaluate_lists_the_worst_classes(self, place):
@@ -542,7 +542,7 @@ def test_progress_as_lines_of_json(place):
     assert code == 0
     lines = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
     phases = list(dict.fromkeys(line["phase"] for line in lines))
-    assert phases == ["reading", "learning", "encoding"]
+    assert phases == ["reading", "learning", "encoding", "ranking"]
     assert lines[0]["detail"] == "24 of 24 photos, pixels"
     assert any(line["detail"].startswith("round 1, ") for line in lines)
     assert [line["share"] for line in lines if line["phase"] == "learning"][-1] == 1

@@ -86,7 +86,8 @@ class Oracle:
         self.n_again = 0
         self.hashers: dict[int, Any] = {}
         self.weights: dict[int, Any] = {}
-        self.mean = POOL[rows].astype(np.float64).mean(axis=0)
+        learned = [row for row, own in zip(rows, labels, strict=True) if own]
+        self.mean = POOL[learned].astype(np.float64).mean(axis=0)
 
     # Changes. Each says what the operation does, once it is committed.
 
@@ -210,7 +211,7 @@ class Oracle:
             if each != own and meets(thing) and (radius is None or distance[each] <= radius)
         ]
         cosine = {each: self._cosine(query, POOL[now.things[each].row]) for each in asked}
-        score = self._scores(rank, asked, margins, bits, distance, cosine)
+        score = self._scores(rank, asked, query, margins, bits, distance, cosine)
         assert len(hits) == min(k or len(asked), len(asked))
         for hit in hits:
             thing = now.things[hit.id]
@@ -243,36 +244,53 @@ class Oracle:
         x, z = x.astype(np.float64) - self.mean, z.astype(np.float64) - self.mean
         return float(x @ z / np.sqrt((x @ x) * (z @ z)))
 
-    def _scores(self, rank, asked, margins, bits, distance, cosine) -> dict:
+    def _scores(self, rank, asked, query, margins, bits, distance, cosine) -> dict:
         if rank == "hamming":
             return {each: -distance[each] for each in asked}
         if rank == "vector":
             return cosine
-        if rank == "asymmetric":
-            return {each: float(bits[each] @ np.tanh(margins)) for each in asked}
-        hasher = self.hashers[self.now.version]
-        learned = hasher.classes_.tolist()
-        new = {name: None for each in asked for name in self.now.things[each].labels if name not in learned}
-        of_class = {}  # probabilities of the classes of each: for certain by its labels, or by its code
+        if not asked:
+            return {}
+        names, model = self._class_model()
+
+        def proba(X, margins):
+            Z = self.hashers[self.now.version].directions(X[None])
+            return np.exp(model.log_proba(Z, margins[None].astype(np.float32)))[0]
+
+        of_class = {}  # probabilities of the classes of each: certain by its labels, or by the class model
         for each in asked:
-            labels = self.now.things[each].labels
-            of_class[each] = np.array([float(name in labels) for name in [*learned, *new]])
-            if not labels:
-                by_code = hasher.code_proba(bits[each][None].astype(np.float64))[0]
-                of_class[each][: len(learned)] = by_code
-        if asked:
-            v = self._votes(asked, of_class, cosine)
-            p = np.maximum(hasher.margin_proba(margins[None])[0], 1e-30) * max(v[: len(learned)].sum(), FLOOR)
-            p = np.concatenate([p, np.maximum(v[len(learned) :], 1e-30)])
-        if asked and rank == "combined":  # r ∝ p^a (v + ε)^b
-            weights = self.weights[self.now.version]
-            log_r = weights.margins * np.log(p) + weights.votes * np.log(v + FLOOR)
-            p = np.exp(log_r - log_r.max())
-            p = p / p.sum()
-        label_score = {each: min(0.0, float(np.log(of_class[each] @ p + 1e-300))) for each in asked}
-        if rank == "label":
-            return label_score
-        return {e: 1.0 if cosine[e] >= SAME else label_score[e] + cosine[e] for e in asked}
+            thing = self.now.things[each]
+            known = np.array([float(name in thing.labels) for name in names])
+            of_class[each] = known if thing.labels else proba(POOL[thing.row], bits[each])
+        weights = self.weights[self.now.version]
+        v = self._votes(asked, of_class, cosine)
+        log_r = weights.model * np.log(np.maximum(proba(query, margins), 1e-30))  # r ∝ p^a (v + ε)^b
+        log_r += weights.votes * np.log(v + FLOOR)
+        r = np.exp(log_r - log_r.max())
+        r = r / r.sum()
+        log_same = {each: min(0.0, float(np.log(of_class[each] @ r + 1e-300))) for each in asked}
+        far = {each: weights.vector * (1 - cosine[each]) for each in asked}
+        return {e: 1.0 if cosine[e] >= SAME else log_same[e] + 1 - far[e] for e in asked}
+
+    def _class_model(self):
+        """Names of classes, and their model with the things that came since, or whose labels did."""
+        hasher, things = self.hashers[self.now.version], self.now.things.values()
+        learned = hasher.classes_.tolist()
+        came = [
+            thing
+            for thing in things
+            if thing.labels and (thing.number >= self.now.first_new or not set(thing.labels) <= set(learned))
+        ]
+        names = [
+            *learned,
+            *dict.fromkeys(name for thing in came for name in thing.labels if name not in learned),
+        ]
+        model = hasher.class_model()
+        if came:
+            Z = hasher.directions(POOL[[thing.row for thing in came]])
+            sets = [[names.index(name) for name in thing.labels] for thing in came]
+            model = model.with_rows(Z, np.arange(len(came)), sets)
+        return names, model
 
     def _votes(self, asked, of_class, cosine):
         """v of the score's definition."""

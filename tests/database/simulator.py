@@ -193,7 +193,7 @@ class Simulation:
             meets = lambda thing: bool(set(thing.labels) & set(classes))  # noqa: E731
         elif rng.random() < 0.2 and "price" in db.info()["columns"]:
             where, meets = "price <= 4", lambda thing: thing.columns.get("price", 5) <= 4
-        how = {"k": k, "radius": radius, "rank": rank, "classes": classes, "where": where}
+        how = {"k": k, "radius": radius, "rank": rank, "classes": classes, "where": where, "rescore": True}
         own, query = None, small.QUERIES[rng.randrange(len(small.QUERIES))]
         if now.things and rng.random() < 0.4:
             own = rng.choice(list(now.things))

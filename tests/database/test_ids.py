@@ -433,7 +433,7 @@ def brute(db, keep, query, k, **how):
     return [hit.id for hit in answer.hits if keep(hit)][:k]
 
 
-@pytest.mark.parametrize("rank", ["hamming", "asymmetric", "vector"])
+@pytest.mark.parametrize("rank", ["hamming", "vector"])
 @pytest.mark.parametrize(
     ("where", "keep"),
     [

@@ -46,7 +46,7 @@ def demo(
     ),
     as_json: Json = False,
 ) -> None:
-    """Show what a database does, on sentences of SciPy's documentation.
+    """Show what a database does, on 3,600 real sentences.
 
     Creates and searches a database, adds a new class, learns it, and removes it. Writes a page with answers
     before and after. Needs no data and no network. Vectors and database stay in the folder until the next
