@@ -299,7 +299,8 @@ class Oracle:
         for each in asked:
             weight = np.exp(weights.sharpness * (cosine[each] - max(cosine.values())))
             best = max(of_class[each])  # which every label of its own has
-            for k in np.flatnonzero(of_class[each] == best):
+            own = np.flatnonzero(of_class[each] == best)
+            for k in own if self.now.things[each].labels else own[:1]:
                 votes.setdefault(int(k), []).append(weight * best)
         v = np.zeros(len(of_class[asked[0]]))
         for k, given in votes.items():

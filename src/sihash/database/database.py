@@ -50,6 +50,7 @@ from sihash.database.snapshot import PATIENCE, Frozen, Reader, Snapshot
 from sihash.database.sources import ImageSource, Source, open_source
 from sihash.database.updating import UpdatePolicy
 from sihash.features.extract import BETTER
+from sihash.hashing.class_model import answered
 from sihash.hashing.training_sample import DEFAULT_BUDGET, Budget, check_budget
 from sihash.index import open_index
 from sihash.index.served import reach
@@ -421,14 +422,15 @@ class Database:
         """
 
         def work(snapshot: Snapshot, rows: Array) -> list[Classification]:
-            hasher = snapshot.hasher
-            labels = hasher.classes_.tolist()
+            P = np.exp(snapshot.present.log_proba(rows, searching.margins(snapshot, rows)))
+            names, threshold = snapshot.present.names(), snapshot.hasher.class_model().spread.threshold
+            chosen = answered(P, 2.0 if threshold is None else threshold)
             out = []
-            for row, own in zip(hasher.predict_proba(rows), hasher.predict(rows), strict=True):
-                best = int(np.argmax(row))
-                every = dict(zip(labels, row.tolist(), strict=True))
-                told = labels[best], float(row[best]), every, joined_labels(own)
-                out.append(Classification(snapshot.version, *told))
+            for row, own in zip(P, chosen, strict=True):
+                best = int(row.argmax())
+                every: dict[Label, float] = dict(zip(names, row.tolist(), strict=True))
+                labels = joined_labels([names[k] for k in np.flatnonzero(own)])
+                out.append(Classification(snapshot.version, names[best], float(row[best]), every, labels))
             return out
 
         return self._with_vectors(queries, work)

@@ -23,21 +23,15 @@ from sihash.threads import map_threads
 
 
 def make_ranker(
-    hasher: HashFunctions,
     sketcher: Sketcher,
     weights: Weights,
     indexes: tuple[CodeIndex, CodeIndex | None],
     places: Places,
-    table: LabelTable,
-    first_new: int | None = None,
+    classes: PresentClasses,
 ) -> Ranker:
-    """A ranker over the items of ``places``, whose class numbers mean the sets of a ``table``; both grow.
-
-    Items from the number ``first_new`` on came after the hash functions; without it there are none.
-    """
+    """A ranker over the items of ``places`` and their ``classes``; both follow as items come and go."""
     index, near = indexes
     n_bytes = -(-index.n_bits // 8)
-    classes = PresentClasses(hasher, places, table, first_new)
     return Ranker(
         index=index,
         near=near,
@@ -83,6 +77,7 @@ class _Seen:
     """The classes of the items of one moment."""
 
     segments: list[Segment]  # of that moment
+    names: list[str | int]  # labels by position
     model: ClassModel
     flat: Array  # of every set of the table: positions of its labels
     counts: Array  # and how many; the last stands for no label, −1
@@ -94,7 +89,9 @@ class _Seen:
 class PresentClasses:
     """The classes that there are: those of the hash functions, and labels that came since behind them.
 
-    Items that came since are counted in as soon as they are there (`ClassModel.with_rows`).
+    Items from the number ``first_new`` on came after the hash functions, and are counted in as soon as they
+    are there (`ClassModel.with_rows`); None where there are none. Class numbers of ``places`` mean the sets
+    of the ``table``.
     """
 
     def __init__(
@@ -102,6 +99,10 @@ class PresentClasses:
     ) -> None:
         self._hasher, self._places, self._table, self._first_new = hasher, places, table, first_new
         self._seen: _Seen | None = None
+
+    def names(self) -> list[str | int]:
+        """Labels by position."""
+        return self._now().names
 
     def log_proba(self, X: Array, margins: Array) -> Array:
         """log p (n × number of classes) of vectors with these margins."""
@@ -149,7 +150,7 @@ class PresentClasses:
             came = (numbers >= 0) & ((ids >= self._first_new) | is_new[numbers])
             model = self._with_rows(model, ids[came], numbers[came], sets)
         set_of_entry = np.repeat(np.arange(n + 1), counts)
-        return _Seen(segments, model, flat, counts, set_of_entry, ids[order], starts)
+        return _Seen(segments, list(position), model, flat, counts, set_of_entry, ids[order], starts)
 
     def _with_rows(self, model: ClassModel, ids: Array, numbers: Array, sets: list[list[int]]) -> ClassModel:
         if not len(ids):
@@ -183,7 +184,8 @@ def rehearsed(
     every = np.arange(len(segment.ids))
     index.add(segment.ids, segment.codes)
     near.add(segment.ids, codes_and_sketches(segment, every))
-    return make_ranker(functions, sketcher, weights, (index, near), kept, table)
+    classes = PresentClasses(functions, kept, table, None)
+    return make_ranker(sketcher, weights, (index, near), kept, classes)
 
 
 def _known(ranker: Ranker, query: Query) -> Candidates:

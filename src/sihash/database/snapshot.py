@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import cached_property
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from sihash._typing import Array
 from sihash.codes import n_bytes
 from sihash.database.answers import LabelSet
-from sihash.database.ranking import by_vectors, codes_and_sketches, make_ranker, n_bits_near
+from sihash.database.ranking import PresentClasses, by_vectors, codes_and_sketches, make_ranker, n_bits_near
 from sihash.hashing.hash_functions import HashFunctions
 from sihash.index import CodeIndex, open_index
 from sihash.index.served import ServedIndex
@@ -86,6 +87,7 @@ class Snapshot:
         own = copy(self)
         own.lock, own._making, own._ranker, own._matching = SharedLock(), Lock(), None, {}
         own.places = Places(self.state.segments)
+        vars(own).pop("present", None)
         return own
 
     def before_update(self) -> Snapshot:
@@ -130,15 +132,8 @@ class Snapshot:
                 index = self._open_index()
                 on_server = isinstance(index, ServedIndex)
                 near = None if on_server else open_index(self.meta["index"], n_bits_near(self.n_bits))
-                ranker = make_ranker(
-                    self.hasher,
-                    self.sketcher,
-                    self.weights,
-                    (index, near),
-                    self.places,
-                    self.classes,
-                    self.first_new,
-                )
+                indexes = index, near
+                ranker = make_ranker(self.sketcher, self.weights, indexes, self.places, self.present)
                 self._follow(ranker, difference([], self.places.segments))
                 if isinstance(index, ServedIndex):
                     self._replace_on_server(index)
@@ -156,10 +151,11 @@ class Snapshot:
         """Of the ranking, as they were found when the version in force was learned."""
         return Weights(**self.log.learned(self.version).details["ranking"])
 
-    @property
-    def first_new(self) -> int:
-        """Items with this number or a later one came after the version in force was learned."""
-        return int(self.log.learned(self.version).details["first_new"])
+    @cached_property
+    def present(self) -> PresentClasses:
+        """The classes of items, and of vectors."""
+        first_new = int(self.log.learned(self.version).details["first_new"])
+        return PresentClasses(self.hasher, self.places, self.classes, first_new)
 
     def _replace_on_server(self, index: ServedIndex) -> None:
         """Items that came since may have other codes there: those of before an update, or of one undone."""

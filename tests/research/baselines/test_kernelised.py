@@ -19,8 +19,8 @@ class TestKernelParameters:
         np.testing.assert_allclose(nearest, 0, atol=1e-6)
         assert hasher.kernel_.width > 0
 
-    def test_kmeans_anchors_have_unit_length(self, Hasher):
-        hasher = Hasher(4, n_anchors=5, anchors="kmeans", random_state=0).fit(X, y)
+    def test_anchors_of_classes_have_unit_length(self, Hasher):
+        hasher = Hasher(4, n_anchors=5, anchors="classes", random_state=0).fit(X, y)
         assert hasher.kernel_.anchors.shape == (5, 4)
         np.testing.assert_allclose(np.linalg.norm(hasher.kernel_.anchors, axis=1), 1, rtol=1e-5)
 
