@@ -145,6 +145,7 @@ def test_every_view_fits(browser, collection, width, scheme):
 
 def test_names_break_behind_what_joins_words(page):
     title = page.locator("#results .item .title", has_text="roll_").first
+    title.wait_for()
     assert title.locator("wbr").count() == 1
     label = page.locator("#results .item .label").first
     assert label.locator("wbr").count() >= 3

@@ -180,7 +180,9 @@ def test_the_doctor_tells_and_mends_labels(http):
         (each["kind"], each["items"][0]["id"]): each for each in http.get("/v1/doctor").json()["findings"]
     }
     wrong, conflict = findings["wrong label", 0], findings["conflict", number]
-    assert (wrong["items"][0]["labels"], wrong["labels"], wrong["label"]) == (["star"], ["round"], "round")
+    assert wrong["items"][0]["labels"] == ["star"]
+    assert wrong["labels"] == [wrong["label"]]
+    assert wrong["label"] in ("round", "big"), "it was both"
     assert [item["labels"] for item in conflict["items"]] == [["round"], ["big", "star"]]
     assert (conflict["labels"], conflict["label"]) == (["big", "star"], None)
     assert conflict["mend"] == ["relabel", str(number), "big", "star"]
