@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from sihash.hashing.label_probability import best_threshold, predicted
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
@@ -30,6 +29,7 @@ from sihash import SIH
 from sihash._typing import Array
 from sihash.database import Database
 from sihash.evaluation.retrieval import against_database
+from sihash.hashing.class_model import answered, best_threshold
 
 PARTS = ("codes", "linear", "update", "database", "unlabelled")
 REPEATS = 3
@@ -156,7 +156,7 @@ def linear_f1(X: Array, Y: Array, T: Array, S: Array) -> dict[str, float]:
     P = _proba(U, Y, V)
     return {
         "0.5": f1_score(S, P >= 0.5, average="micro"),
-        f"{threshold:.3f}, the likeliest always": f1_score(S, predicted(P, threshold), average="micro"),
+        f"{threshold:.3f}, the likeliest always": f1_score(S, answered(P, threshold), average="micro"),
     }
 
 

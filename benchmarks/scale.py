@@ -25,7 +25,7 @@ import numpy as np
 from sihash import SIH
 from sihash._typing import Array
 from sihash.engines import open_engine
-from sihash.engines.dask_actors import Crew
+from sihash.engines.dask_actors import DaskActors
 from sihash.hashing.words import first_words
 from sihash.kernel import KernelMap, normalise
 from sihash.svm import smooth
@@ -151,7 +151,7 @@ def total(report: Any) -> float:
 
 def weighed(X: Array, y: Array, args: argparse.Namespace) -> dict[str, list[int]]:
     """Bytes of the messages of a fit and their answers, as they are serialised, by what is asked."""
-    call = Crew.call
+    call = DaskActors.call
     sent: dict[str, list[int]] = defaultdict(list)
 
     def weigh(crew: Any, places: list[int], method: str, calls: Any) -> Any:
@@ -162,11 +162,11 @@ def weighed(X: Array, y: Array, args: argparse.Namespace) -> dict[str, list[int]
             sent[asked.__name__].append(len(pickle.dumps(calls, 5)) + len(pickle.dumps(answers, 5)))
         return answers
 
-    Crew.call = weigh  # type: ignore[method-assign]
+    DaskActors.call = weigh  # type: ignore[method-assign]
     try:
         hasher("dask", args).fit(X, y)
     finally:
-        Crew.call = call  # type: ignore[method-assign]
+        DaskActors.call = call  # type: ignore[method-assign]
     return sent
 
 

@@ -125,7 +125,7 @@ def test_evaluation_is_kept_until_the_database_changes(in_process):
     first = in_process.get("/v1/evaluation").json()
     assert [row["name"] for row in first["rows"]][:2] == ["sihash", "cosine"]
     assert first["advice"].endswith(".")
-    assert "as if they had not been" in first["note"]
+    assert "asked a collection without them" in first["note"]
     assert in_process.get("/v1/evaluation").json() == first  # times and all
     in_process.delete("/v1/classes", params={"label": "3"}, headers={"authorization": f"Bearer {TOKEN}"})
     second = in_process.get("/v1/evaluation").json()

@@ -146,7 +146,9 @@ class HashFunctions(EncoderMixin):
         """Header and tensors of a file."""
         kernel, model = self.kernel_, self.class_model()
         spread = {
-            name: value for name, value in vars(model.spread).items() if name not in ("variances", "axes")
+            name: value
+            for name, value in vars(model.spread).items()
+            if name not in ("variances", "axes") and value is not None
         }
         header = {"classes": labels.to_json(self.classes_), "width": kernel.width, "kernel": kernel.kind}
         header |= {"objective": vars(self.objective_), "form": vars(self.form), "several": self.several}
@@ -214,7 +216,7 @@ def _class_model(header: Entries, tensors: Entries, n_classes: int) -> ClassMode
         raise tensors.wrong("class.flat", f"label sets of {n_classes} classes were expected")
     names = ("shrinkage", "normal", "words", "normal_alone")
     numbers = {name: header["spread"].number(name) for name in names}
-    threshold = header["spread"].get("threshold")
+    threshold = header["spread"].number("threshold") if "threshold" in header["spread"] else None
     spread = Spread(tensors["class.variances"], tensors["class.axes"], **numbers, threshold=threshold)
     sums, sizes, words = (tensors[f"class.{name}"] for name in ("sums", "sizes", "words"))
     return ClassModel(spread, flat, counts, sums, sizes, words, header.number("prior"))
