@@ -264,10 +264,12 @@ class Oracle:
             of_class[each] = known if thing.labels else proba(POOL[thing.row], bits[each])
         weights = self.weights[self.now.version]
         v = self._votes(asked, of_class, cosine)
-        log_r = weights.model * np.log(np.maximum(proba(query, margins), 1e-30))  # r ∝ p^a (v + ε)^b
-        log_r += weights.votes * np.log(v + FLOOR)
+        p, n = proba(query, margins), len(self.hashers[self.now.version].classes_)
+        log_r = weights.model * np.log(np.maximum(p[:n], 1e-30))  # r ∝ p^a (v + ε)^b
+        log_r += weights.votes * np.log(v[:n] + FLOOR)
         r = np.exp(log_r - log_r.max())
-        r = r / r.sum()
+        # Classes that came since keep what the model gives them.
+        r = np.concatenate([r / r.sum() * (p[:n].sum() if len(p) > n else 1.0), p[n:]])
         log_same = {each: min(0.0, float(np.log(of_class[each] @ r + 1e-300))) for each in asked}
         far = {each: weights.vector * (1 - cosine[each]) for each in asked}
         return {e: 1.0 if cosine[e] >= SAME else log_same[e] + 1 - far[e] for e in asked}

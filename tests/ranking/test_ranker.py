@@ -59,6 +59,7 @@ class Collection:
             sketcher=self.sketcher,
             weights=Weights(0.6, 0.4, 10.0, familiar_from=0.0),
             class_log_proba=log_proba,
+            n_learned=K,
             codes_of=lambda ids: self.codes[rows(ids)],
             sketches_of=lambda ids: self.sketcher(self.X)[rows(ids)],
             labels_of=lambda ids: one_each(self.labels[rows(ids)]),

@@ -102,6 +102,14 @@ def test_probabilities_of_the_query_by_hand():
     np.testing.assert_allclose(np.exp(log_r), r / r.sum())
 
 
+def test_classes_that_have_just_come_keep_their_share():
+    p, v = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
+    weights = Weights(model=0.5, votes=2.0)
+    r = np.exp(class_log_probabilities(np.log(p), v, weights, 3))
+    learned = p[:3] ** 0.5 * (v[:3] + FLOOR) ** 2
+    np.testing.assert_allclose(r, [*(0.9 * learned / learned.sum()), 0.1])
+
+
 def test_scores_by_hand():
     log_r = np.log([0.6, 0.3, 0.1])
     cosines, classes = np.array([0.5, 0.9, -0.2, 1.0]), np.array([0, 1, -1, 2])

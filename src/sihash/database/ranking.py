@@ -38,6 +38,7 @@ def make_ranker(
         sketcher=sketcher,
         weights=weights,
         class_log_proba=classes.log_proba,
+        n_learned=classes.n_learned,
         codes_of=lambda ids: places.codes(ids, n_bytes),
         sketches_of=lambda ids: places.sketches(ids, SKETCH_BYTES),
         labels_of=lambda ids: classes.labels_of(places.classes(ids)),
@@ -99,6 +100,11 @@ class PresentClasses:
     ) -> None:
         self._hasher, self._places, self._table, self._first_new = hasher, places, table, first_new
         self._seen: _Seen | None = None
+
+    @property
+    def n_learned(self) -> int:
+        """How many classes the hash functions know; these come first."""
+        return len(self._hasher.classes_)
 
     def names(self) -> list[str | int]:
         """Labels by position."""

@@ -14,7 +14,8 @@ margins f of the row, clipped where the hinge is flat, the agreement is b_kᵀ c
     log p_k = s·log N_k + w·agreement_k + prior·log n_k + constant.
 
 A class that came after the hash functions has no word. It has the share that log p = t·log N + prior·log n
-gives it, and the others share out the rest as above. The probability of a label is that of its sets together.
+gives it, where n is at least that of a usual class; the others share out the rest as above. The probability
+of a label is that of its sets together.
 
 W is shrunk towards a multiple of the identity. How far, and s, w and t, are found on rows that neither the
 statistics nor the hash functions have seen (`sihash.hashing.rehearsal`).
@@ -111,7 +112,9 @@ class ClassModel:
     def of_sets(self, log_normal: Array, agreement: Array) -> Array:
         """log p (n × K) of the head classes."""
         s, n = self.spread, self.words.shape[0]
-        prior = self.prior * np.log(np.maximum(self.sizes, 1e-9))
+        log_sizes = np.log(np.maximum(self.sizes, 1e-9))
+        log_sizes[n:] = np.maximum(log_sizes[n:], log_sizes[:n].mean())  # they have only begun to come
+        prior = self.prior * log_sizes
         known = s.normal * log_normal[:, :n] + s.words * agreement + prior[:n]
         if n == len(self.sizes):
             return log_softmax(known)

@@ -102,19 +102,31 @@ def numbered(labels: Sequence[LabelSet]) -> Array:
 
 
 def folds(labels: Sequence[LabelSet]) -> Iterator[tuple[Array, Array]]:
-    """Divisions for the weights: few rows are divided several times."""
+    """Divisions for the weights: few rows are divided several times.
+
+    Where rows have several labels, most label sets are rare, and rows ask as they come.
+    """
     y = numbered(labels)
+    several = any(len(own) > 1 for own in labels)
     for fold in range(min(MOST_FOLDS, -(-ENOUGH_ROWS // max(1, len(y))))):
-        yield divide(y, np.random.RandomState(fold))
+        if several:
+            yield as_they_come(labels, min(_most_asking(y), int(ASKING_SHARE * len(y))), fold)
+        else:
+            yield divide(y, np.random.RandomState(fold))
 
 
-def as_they_come(labels: Sequence[LabelSet], n: int) -> tuple[Array, Array]:
+def _most_asking(y: Array) -> int:
+    return max(MOST_ASKING // 4, min(MOST_ASKING, MOST_SCORES // (int(y.max()) + 1)))
+
+
+def as_they_come(labels: Sequence[LabelSet], n: int, seed: int = 0) -> tuple[Array, Array]:
     """``n`` rows that ask, drawn as queries come, and all others; every label set keeps a row."""
     y = numbered(labels)
-    order = np.random.RandomState(0).permutation(len(y))
+    rng = np.random.RandomState(seed)
+    order = rng.permutation(len(y))
     _, first = np.unique(y[order], return_index=True)
     free = np.setdiff1d(order, order[first])
-    asking = np.sort(np.random.RandomState(1).permutation(free)[:n])
+    asking = np.sort(rng.permutation(free)[:n])
     return asking, np.setdiff1d(np.arange(len(y)), asking)
 
 
@@ -126,7 +138,7 @@ def divide(y: Array, rng: np.random.RandomState) -> tuple[Array, Array]:
     rank = np.empty(len(y), dtype=np.intp)
     rank[order] = np.arange(len(y)) - (np.cumsum(sizes) - sizes)[y[order]]
     n_asking = np.where(sizes >= 2, np.maximum(1, np.floor(ASKING_SHARE * sizes)), 0).astype(np.intp)
-    most = max(MOST_ASKING // 4, min(MOST_ASKING, MOST_SCORES // len(sizes)))
+    most = _most_asking(y)
     if n_asking.sum() > most:  # as evenly as can be
         each = max(e for e in range(1, most + 1) if e == 1 or np.minimum(n_asking, e).sum() <= most)
         n_asking = np.minimum(n_asking, each)

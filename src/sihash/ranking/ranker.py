@@ -85,7 +85,8 @@ class Ranker:
     ``codes_of`` (packed), ``sketches_of`` (packed), ``labels_of`` (positions in the probabilities; classes
     that are not learned yet come last), ``vectors_of``, ``cosines_of`` (given a query vector and ids).
     ``class_log_proba`` gives log p (n × n_classes) of vectors and margins, ``few_items_of`` the ids of items
-    that have a class, by its position, if they are no more than so many.
+    that have a class, by its position, if they are no more than so many. Classes behind the first
+    ``n_learned`` came after the hash functions.
     """
 
     index: CodeIndex
@@ -93,6 +94,7 @@ class Ranker:
     sketcher: Sketcher
     weights: Weights
     class_log_proba: Callable[[Array, Array], Array]
+    n_learned: int
     codes_of: Callable[[Array], Array]
     sketches_of: Callable[[Array], Array]
     labels_of: Callable[[Array], ItemLabels]
@@ -218,7 +220,7 @@ class Ranker:
     def _log_r(self, query: Query, known: Candidates) -> Array:
         log_p = self.log_proba(query)
         share = votes(known, len(log_p), self.weights.sharpness)
-        return class_log_probabilities(log_p, share, self.weights)
+        return class_log_probabilities(log_p, share, self.weights, self.n_learned)
 
     def _by_code(self, query: Query, ids: Array) -> Array:
         differ = self.codes_of(ids) ^ _code(query.margins)

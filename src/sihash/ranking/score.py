@@ -10,7 +10,9 @@ and the sum is the probability that it has the query's class. ``r`` says which c
 
 where ``p`` are the probabilities of the class model (`sihash.hashing.class_model`) and ``v`` the votes of the
 candidates. The model knows what tells classes apart; labels of the nearest items know the exceptions. A class
-is heard through its nearest few, not through all, so that a large one does not outvote a small one.
+is heard through its nearest few, not through all, so that a large one does not outvote a small one. Classes
+that came since the hash functions were learned keep the share that the model gives them, without votes: they
+may have hardly any items yet.
 Where classes are right, cosine only orders within them; where they carry little, ``w`` lets near items win.
 ``a``, ``b``, ``τ`` and ``w`` (`Weights`) are found on rows that neither had seen (`sihash.ranking.weights`).
 
@@ -122,10 +124,17 @@ def votes(found: Candidates, n_classes: int, sharpness: float) -> Array:
     return means / means.sum()
 
 
-def class_log_probabilities(log_p: Array, share: Array, weights: Weights) -> Array:
-    """log r of one query (n_classes,) or several (n × n_classes), from log p and the votes."""
-    mixed = weights.model * log_p + weights.votes * np.log(share + FLOOR)
-    return log_softmax(mixed)
+def class_log_probabilities(
+    log_p: Array, share: Array, weights: Weights, n_learned: int | None = None
+) -> Array:
+    """log r of one query (n_classes,) or several (n × n_classes), from log p and the votes.
+
+    Classes behind the first ``n_learned`` keep the share that log p gives them.
+    """
+    learned, new = np.split(log_p, [log_p.shape[-1] if n_learned is None else n_learned], axis=-1)
+    mixed = weights.model * learned + weights.votes * np.log(share[..., : learned.shape[-1]] + FLOOR)
+    rest = np.log(np.exp(learned).sum(axis=-1, keepdims=True) + np.finfo(np.float32).tiny)
+    return np.concatenate([log_softmax(mixed) + (rest if new.shape[-1] else 0), new], axis=-1)
 
 
 def label_scores(log_r: Array, found: Candidates) -> Array:
