@@ -22,7 +22,7 @@ class Limits:
     image_bytes: int = 16 << 20  # an image file, as large as those of good cameras
     batch_bytes: int = 64 << 20  # of POST /v1/items/batch
     json_bytes: int = 1 << 20  # any other body
-    held_bytes: int = 192 << 20  # all bodies of one worker at once
+    held_bytes: int = 160 << 20  # all bodies of one worker at once
     body_seconds: float = 30  # for a whole body, however slowly it drips
     image_pixels: int = 25_000_000  # of one image; 75 MB decoded
     request_pixels: int = 250_000_000  # of all images of a request: seconds of work, whatever the format
